@@ -1,0 +1,1 @@
+//! The configuration: the file as it is written, and what it means.

@@ -1,0 +1,5 @@
+//! Queues.
+
+mod reading;
+
+pub use self::reading::*;

@@ -1,0 +1,5 @@
+//! Flink jobs.
+
+mod reading;
+
+pub use self::reading::*;

@@ -1,0 +1,188 @@
+//! What a policy must satisfy: ranges of single fields, fields that belong to another kind, relations between fields.
+
+use super::{Policy, PolicyInput, Preset};
+use crate::core::request::{Kind, Problem};
+use crate::core::units::{COUNT_MAX, Count};
+
+impl PolicyInput {
+    /// Ranges of single fields, and fields of another kind.
+    pub(super) fn check(&self, kind: Kind, problems: &mut Vec<Problem>) {
+        self.check_belongs(kind, problems);
+        let mut say = |path: &str, message: String| problems.push(Problem::new(path, message));
+        let counts = [("min", self.min), ("max", self.max)];
+        for (path, value) in counts {
+            if let Some(value) = value.filter(|value| *value > COUNT_MAX) {
+                say(path, format!("{value} is out of range: expected at most {COUNT_MAX}"));
+            }
+        }
+        for (path, value) in [("targetUtilization", self.target_utilization), ("headroomRatio", self.headroom_ratio), ("utilizationMax", self.utilization_max)]
+        {
+            if let Some(value) = value.filter(|value| !(*value > 0.0 && *value <= 1.0)) {
+                say(path, format!("{value} is out of range: expected more than 0 and at most 1"));
+            }
+        }
+        if let Some(value) = self.utilization_min.filter(|value| !(*value >= 0.0 && *value <= 1.0)) {
+            say("utilizationMin", format!("{value} is out of range: expected between 0 and 1"));
+        }
+        for (path, value) in [
+            ("maxLagSeconds", self.max_lag_seconds),
+            ("perReplicaPerSecond", self.per_replica_per_second),
+            ("perReplicaBacklog", self.per_replica_backlog),
+            ("maxArrivalPerSecond", self.max_arrival_per_second),
+        ] {
+            if let Some(value) = value.filter(|value| !(value.is_finite() && *value > 0.0)) {
+                say(path, format!("{value} is out of range: expected more than 0"));
+            }
+        }
+        for (path, value) in [
+            ("growthRatio", self.growth_ratio),
+            ("hysteresisRatio", self.hysteresis_ratio),
+            ("activationBacklog", self.activation_backlog),
+            ("noData", self.no_data),
+        ] {
+            if let Some(value) = value.filter(|value| !(value.is_finite() && *value >= 0.0)) {
+                say(path, format!("{value} is out of range: expected at least 0"));
+            }
+        }
+        if let Some(value) = self.threads_per_replica.filter(|value| *value == 0) {
+            say("threadsPerReplica", format!("{value} is out of range: expected at least 1"));
+        }
+        if let Some(value) = self.slots_per_worker.filter(|value| *value == 0) {
+            say("slotsPerWorker", format!("{value} is out of range: expected at least 1"));
+        }
+        for (path, direction) in [("scaleUp", &self.scale_up), ("scaleDown", &self.scale_down)] {
+            let Some(direction) = direction else { continue };
+            if direction.max_step == Some(0) {
+                say(&format!("{path}.maxStep"), "0 is out of range: expected at least 1".to_owned());
+            }
+            let most = if path == "scaleDown" { 1.0 } else { f64::MAX };
+            if let Some(value) = direction.max_factor.filter(|value| !(*value > 0.0 && *value <= most)) {
+                let expected = if path == "scaleDown" { "more than 0 and at most 1" } else { "more than 0" };
+                say(&format!("{path}.maxFactor"), format!("{value} is out of range: expected {expected}"));
+            }
+        }
+        if let Some(consumer) = &self.consumer {
+            for (path, value) in [("tolerance", consumer.tolerance), ("toleranceUp", consumer.tolerance_up), ("toleranceDown", consumer.tolerance_down)] {
+                if let Some(value) = value.filter(|value| !(value.is_finite() && *value >= 0.0)) {
+                    say(&format!("consumer.{path}"), format!("{value} is out of range: expected at least 0"));
+                }
+            }
+            check_bounds(&mut say, "consumer", consumer.min, consumer.max);
+        }
+        for (name, bounds) in self.pools.iter().flatten() {
+            check_bounds(&mut say, &format!("pools.{name}"), bounds.min, bounds.max);
+        }
+        for (name, bounds) in self.vertex_limits.iter().flatten() {
+            check_bounds(&mut say, &format!("vertexLimits.{name}"), bounds.min, bounds.max);
+        }
+        if let Some(pressure) = &self.memory_pressure {
+            for (path, value) in [("gcTimeRatio", pressure.gc_time_ratio), ("heapUsedRatio", pressure.heap_used_ratio)] {
+                if let Some(value) = value.filter(|value| !(*value > 0.0 && *value <= 1.0)) {
+                    say(&format!("memoryPressure.{path}"), format!("{value} is out of range: expected more than 0 and at most 1"));
+                }
+            }
+        }
+        if let Some(value) = self.observed_rate.as_ref().and_then(|rate| rate.switch_ratio).filter(|value| !(value.is_finite() && *value >= 0.0)) {
+            say("observedRate.switchRatio", format!("{value} is out of range: expected at least 0"));
+        }
+        if let Some(value) = self.ineffective.as_ref().and_then(|rule| rule.threshold).filter(|value| !(*value >= 0.0 && *value <= 1.0)) {
+            say("ineffective.threshold", format!("{value} is out of range: expected between 0 and 1"));
+        }
+        if let Some(value) = self.quota.as_ref().and_then(|quota| quota.cpu).filter(|value| !(value.is_finite() && *value > 0.0)) {
+            say("quota.cpu", format!("{value} is out of range: expected more than 0"));
+        }
+    }
+
+    /// Relations between the fields in force.
+    #[expect(clippy::unused_self, reason = "stands beside `check`, which needs the fields as given")]
+    pub(super) fn check_relations(&self, kind: Kind, policy: &Policy, problems: &mut Vec<Problem>) {
+        let mut say = |path: &str, message: String| problems.push(Problem::new(path, message));
+        if policy.min > policy.max {
+            say("max", format!("{} is below min {}: expected max of at least min", policy.max, policy.min));
+        }
+        for (index, floor) in policy.floors.iter().enumerate() {
+            if floor.min > policy.max {
+                say(&format!("floors[{index}].min"), format!("{} is above max {}: expected at most max", floor.min, policy.max));
+            }
+        }
+        if let Some(fallback) = policy.on_unknown.fallback
+            && !(policy.min..=policy.max).contains(&fallback)
+        {
+            say("onUnknown.fallback", format!("{fallback} is outside min {} and max {}: expected a count between them", policy.min, policy.max));
+        }
+        if policy.stale_after.seconds() <= 0.0 {
+            say("staleAfter", format!("{} is out of range: expected more than 0s", policy.stale_after));
+        }
+        if kind == Kind::FlinkJob {
+            let flink = &policy.flink;
+            if flink.utilization_max < policy.target_utilization {
+                say("utilizationMax", format!("{} is below targetUtilization {}: expected at least that", flink.utilization_max, policy.target_utilization));
+            }
+            if flink.utilization_min > policy.target_utilization {
+                say("utilizationMin", format!("{} is above targetUtilization {}: expected at most that", flink.utilization_min, policy.target_utilization));
+            }
+            if flink.vertex_min > flink.vertex_max {
+                say("vertexMax", format!("{} is below vertexMin {}: expected at least that", flink.vertex_max, flink.vertex_min));
+            }
+            if flink.window.seconds() <= 0.0 {
+                say("window", format!("{} is out of range: expected more than 0s", flink.window));
+            }
+        }
+    }
+
+    /// Fields that only another kind has.
+    fn check_belongs(&self, kind: Kind, problems: &mut Vec<Problem>) {
+        let druid = [
+            ("slotsPerWorker", self.slots_per_worker.is_some()),
+            ("headroomRatio", self.headroom_ratio.is_some()),
+            ("pendingGrace", self.pending_grace.is_some()),
+            ("rolloverReserve", self.rollover_reserve.is_some()),
+            ("pools", self.pools.is_some()),
+            ("drain", self.drain.is_some()),
+        ];
+        let flink = [
+            ("window", self.window.is_some()),
+            ("stabilizationAfterStart", self.stabilization_after_start.is_some()),
+            ("utilizationMin", self.utilization_min.is_some()),
+            ("utilizationMax", self.utilization_max.is_some()),
+            ("restart", self.restart.is_some()),
+            ("trackRestart", self.track_restart.is_some()),
+            ("restartLimit", self.restart_limit.is_some()),
+            ("backlogThreshold", self.backlog_threshold.is_some()),
+            ("busyAggregator", self.busy_aggregator.is_some()),
+            ("excludeVertices", self.exclude_vertices.is_some()),
+            ("vertexLimits", self.vertex_limits.is_some()),
+            ("vertexMin", self.vertex_min.is_some()),
+            ("vertexMax", self.vertex_max.is_some()),
+            ("alignment", self.alignment.is_some()),
+            ("memoryPressure", self.memory_pressure.is_some()),
+            ("quota", self.quota.is_some()),
+            ("sourceRates", self.source_rates.is_some()),
+            ("missingBacklogIsZero", self.missing_backlog_is_zero.is_some()),
+            ("capSourcesAtPartitions", self.cap_sources_at_partitions.is_some()),
+            ("wholeRecords", self.whole_records.is_some()),
+            ("observedRate", self.observed_rate.is_some()),
+            ("ineffective", self.ineffective.is_some()),
+            ("doubtHolds", self.doubt_holds.is_some()),
+            ("moveAll", self.move_all.is_some()),
+        ];
+        let mut refuse = |fields: &[(&str, bool)], owner: Kind| {
+            for (path, _) in fields.iter().filter(|(_, given)| *given && kind != owner) {
+                problems.push(Problem::new(*path, format!("is a field of {owner}: expected a field of {kind}")));
+            }
+        };
+        refuse(&druid, Kind::DruidWorkers);
+        refuse(&flink, Kind::FlinkJob);
+        if self.preset == Some(Preset::FlinkAutoscaler) && kind != Kind::FlinkJob {
+            problems.push(Problem::new("preset", format!("\"flink-autoscaler\" is a preset of flinkJob: expected none for {kind}")));
+        }
+    }
+}
+
+fn check_bounds(say: &mut impl FnMut(&str, String), path: &str, min: Option<Count>, max: Option<Count>) {
+    if let (Some(min), Some(max)) = (min, max)
+        && min > max
+    {
+        say(&format!("{path}.max"), format!("{max} is below min {min}: expected max of at least min"));
+    }
+}

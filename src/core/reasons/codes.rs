@@ -1,0 +1,268 @@
+//! The list of codes. Reasons are grouped as the contract groups them; limits follow.
+
+use std::fmt;
+
+use serde::ser::SerializeMap;
+
+use super::{Maybe, Names, Num, Rate, Secs, Share, reasons};
+use crate::core::units::Count;
+
+reasons! {
+    "Demand": {
+        /// The demand fits the present count.
+        WithinTarget { current: Count, wanted: Count } "{current} replicas meet the demand, which needs {wanted}";
+        /// Capacity lies inside the band around the target, so nothing is moved.
+        InsideBand { capacity_per_second: Rate, scale_up_below_per_second: Rate, scale_down_above_per_second: Maybe<Rate> }
+            "a capacity of {capacity_per_second} lies between the thresholds of {scale_up_below_per_second} and {scale_down_above_per_second}";
+        /// More arrives than the present count can serve at the target utilization.
+        DemandAboveCapacity { arrival_per_second: Rate, capacity_per_replica_per_second: Rate, target_utilization: Share, needed: Num }
+            "{arrival_per_second} arrive; at {target_utilization} of {capacity_per_replica_per_second} a replica that needs {needed} replicas";
+        /// A backlog has to be gone within `catchUpWithin`.
+        BacklogCatchUp { backlog: Num, arrival_per_second: Rate, capacity_per_replica_per_second: Rate, catch_up_within_seconds: Secs, startup_seconds: Secs, pause_seconds: Secs, target_utilization: Share, needed: Num }
+            "{backlog} wait and {arrival_per_second} arrive; catching up in {catch_up_within_seconds} ({startup_seconds} start, {pause_seconds} pause) needs {needed} replicas at {target_utilization} of {capacity_per_replica_per_second}";
+        /// The delay objective asks for more.
+        LagObjective { lag_seconds: Secs, max_lag_seconds: Secs, needed: Num } "the lag is {lag_seconds}, the objective {max_lag_seconds}: that needs {needed} replicas";
+        /// Tasks wait for slots.
+        PendingTasks { pending_slots: Count, free_slots: Count, starting_slots: Count, slots_per_worker: Count, more_workers: Count }
+            "{pending_slots} slots are asked for by pending tasks; {free_slots} usable slots are free and {starting_slots} are starting; {more_workers} more workers of {slots_per_worker} slots are needed";
+        /// Threshold mode: backlog by `perReplicaBacklog`.
+        LagPerReplica { backlog: Num, per_replica_backlog: Num, needed: Num } "a backlog of {backlog} at {per_replica_backlog} a replica needs {needed} replicas";
+        /// Fewer would do.
+        SpareCapacity { current: Count, needed: Num } "{needed} of {current} replicas would do";
+        /// Nothing waits, nothing arrives, nothing is in work.
+        Idle { idle_seconds: Secs } "nothing has waited, arrived or been in work for {idle_seconds}";
+        /// There is demand and nothing runs.
+        ScaleFromZero { demand: Num } "a demand of {demand} waits and nothing runs";
+        /// Work arrives or is in hand, so at least one stays.
+        ActiveTraffic { arrival_per_second: Maybe<Rate>, in_flight: Count } "{arrival_per_second} arrive and {in_flight} are in work, so at least one replica stays";
+        /// A part is at its limit.
+        Saturated { name: String, busy_ratio: Share, parallelism: Count } "{name} is {busy_ratio} busy at parallelism {parallelism}: it is saturated, and what it could be asked for is at least what it does";
+        /// A scheduled lower bound is in force.
+        ScheduledFloor { min: Count } "a scheduled floor of {min} is in force";
+        /// Another signal asks for this count.
+        OtherSignal { name: String, wanted: Count } "the signal {name} asks for {wanted} replicas";
+    }
+    "Not known or not safe": {
+        /// There is no reading.
+        NoReading { failure: String, consecutive_failures: u32 } "there is no reading ({failure}); {consecutive_failures} in a row";
+        /// The newest reading is too old.
+        StaleReading { age_seconds: Secs, stale_after_seconds: Secs } "the reading is {age_seconds} old, more than the {stale_after_seconds} it may be";
+        /// A part of the reading is missing.
+        IncompleteReading { missing: Names } "the reading is incomplete: missing {missing}";
+        /// Parts of the reading contradict each other.
+        InconsistentReading { detail: String } "the reading contradicts itself: {detail}";
+        /// A number that cannot be true.
+        ImplausibleReading { name: String, value: Num, at_most: Num } "{name} of {value} is implausible: at most {at_most} can be true";
+        /// A signal fell to zero from one reading to the next.
+        SuddenZero { name: String, before: Num } "{name} fell from {before} to 0 in one reading, which is a fault more often than the truth";
+        /// A counter went back: a process restarted.
+        CounterReset { name: String, before: Num, now: Num } "the counter {name} went back from {before} to {now}: a process restarted, and only what it counted since is known";
+        /// The sender's clock is off.
+        ClockSkew { skew_seconds: Secs } "the sender's clock differs from ours by {skew_seconds}; ages are corrected for it";
+        /// The window of readings is not full: raises are allowed, cuts are not.
+        WindowNotFull { have_seconds: Secs, window_seconds: Secs } "the window is not full ({have_seconds} of {window_seconds}): nothing is lowered before it is";
+        /// The reading was taken before the last change could show.
+        ReadingOlderThanLastChange { reading_age_seconds: Secs, change_age_seconds: Secs } "the reading ({reading_age_seconds} old) is older than the last change ({change_age_seconds} ago)";
+        /// What one replica can do is not known.
+        CapacityUnknown { detail: String } "the capacity of a replica is not known: {detail}";
+        /// What is asked for is not known.
+        DemandUnknown { detail: String } "the demand is not known: {detail}";
+        /// The job does not run.
+        NotRunning { state: String } "the job is {state}, not RUNNING";
+        /// Some tasks of the job do not run.
+        TasksNotRunning { running: Count, total: Count } "{running} of {total} tasks are running";
+        /// It has been suspended on purpose.
+        Suspended { name: String } "{name} is suspended";
+        /// The policy says to hold.
+        Paused {} "the policy is paused; the wish is shown and not acted on";
+        /// The group is rebalancing.
+        Rebalancing { state: String } "the group is {state}: rebalancing";
+        /// The group rebalances again and again.
+        RebalanceStorm { rebalances: Count } "{rebalances} rebalances in the last ten minutes: another change would add one";
+        /// It has just started or restarted.
+        Restarting { since_start_seconds: Secs, settles_after_seconds: Secs } "it started {since_start_seconds} ago and settles for {settles_after_seconds}; readings of that time mislead";
+        /// A rollout is in progress.
+        RolloutInProgress { rollout_seconds: Secs, ready: Maybe<Count>, existing: Maybe<Count> } "a rollout has been in progress for {rollout_seconds}: {ready} of {existing} pods are ready, and more pods would not mend it";
+        /// Ready pods are missing from the worker list.
+        WorkerListIncomplete { registered: Count, ready: Maybe<Count>, wanted: Count } "{registered} workers are registered while {ready} pods are ready and {wanted} are wanted: the list is incomplete";
+        /// Workers that were asked for do not arrive.
+        CapacityNotArriving { missing: Count, since_seconds: Secs, startup_seconds: Secs } "{missing} workers were asked for {since_seconds} ago and have not arrived, though starting takes {startup_seconds}: they are credited no more";
+        /// Nothing is produced any more.
+        ProducerSilent { silent_seconds: Secs } "nothing has been produced for {silent_seconds}: a dead producer is not an idle one";
+        /// A lower wish has to last before it is followed.
+        Stabilizing { wanted: Count, held: Count, window_seconds: Secs } "{wanted} is wanted, and {held} was wanted within the last {window_seconds}";
+        /// A backlog is being worked off.
+        BacklogProcessing { name: String, lag_seconds: Maybe<Secs>, backlog: Num } "{name} is working off a backlog of {backlog} ({lag_seconds} at its input rate): nothing is lowered until it is gone";
+        /// The change costs more than it brings.
+        ChangeNotWorthwhile { detail: String } "the change is not worthwhile: {detail}";
+        /// Someone else changes the count as well.
+        ChangedByOthers { times: u32, count: Count, recommended: Count } "the count was set to {count} by someone else, {times} times in a row, where {recommended} was recommended";
+        /// The configured fallback is used.
+        Fallback { fallback: Count, consecutive_failures: u32, recommended: Count } "after {consecutive_failures} failures the configured fallback of {fallback} gives {recommended}";
+        /// "No data" stands for a configured value.
+        NoDataConfigured { value: Num } "there is no data point, which is configured to mean {value}";
+        /// The hold has lasted for as long as it may.
+        HoldExpired { unknown_seconds: Secs, hold_at_most_seconds: Secs } "nothing has been known for {unknown_seconds}, longer than the {hold_at_most_seconds} that a hold may last";
+        /// What was sent as memory is not used.
+        MemoryIgnored { detail: String } "the memory that was sent is not used: {detail}";
+    }
+    "More replicas will not help": {
+        /// A partition does not move although someone is assigned to it.
+        StuckPartition { partition: String, stuck_seconds: Secs } "{partition} has not moved for {stuck_seconds}: more replicas will not help";
+        /// One partition holds the lag.
+        HotPartition { partition: String, share: Share } "{partition} holds {share} of the lag: more replicas will not help";
+        /// The group has no members.
+        NoMembers { replicas: Count } "none of {replicas} replicas is a member of the group";
+        /// Replicas are missing from the group.
+        MembersMissing { members: Count, replicas: Count } "only {members} of {replicas} replicas are members of the group";
+        /// A topic is not read by anyone.
+        NotSubscribed { topic: String } "{topic} is left out: no member is assigned to it";
+        /// Nothing is committed yet.
+        NothingCommitted { detail: String } "nothing is committed: {detail}";
+        /// Records were deleted before they were read.
+        RetentionLoss { lost: Num } "retention has deleted {lost} records before they were read";
+        /// Only transaction markers are left.
+        TransactionMarkers { records: Num } "what is left are {records} transaction markers, which nobody can read";
+        /// A transaction hangs.
+        HangingTransaction { partition: String } "a transaction hangs on {partition}: committed readers wait for it";
+        /// The last raise did not raise the throughput.
+        IneffectiveScaling { from: Count, to: Count, throughput_before: Rate, throughput_after: Rate } "going from {from} to {to} took the throughput from {throughput_before} to {throughput_after}: more will not help";
+        /// Memory is the bottleneck.
+        MemoryPressure { gc_time_ratio: Maybe<Share>, heap_used_ratio: Maybe<Share>, limit: Share } "garbage collection takes {gc_time_ratio} of the time and {heap_used_ratio} of the heap is used (limit {limit}): memory is short, not parallelism";
+        /// One subtask is far busier than the others.
+        SubtaskSkew { name: String, max_busy_ratio: Share, avg_busy_ratio: Share } "the busiest subtask of {name} is {max_busy_ratio} busy, the mean {avg_busy_ratio}: its keys are skewed, and more parallelism moves only what falls on other keys";
+        /// A vertex is busy although no input is counted.
+        BusyWithoutInput { name: String, busy_ratio: Share } "{name} is {busy_ratio} busy without counted input: its capacity cannot be told from this window";
+        /// Something downstream cannot take more.
+        DownstreamLimit { name: String, limit_per_second: Rate } "{name} takes at most {limit_per_second}: more upstream of it will not help";
+        /// No count meets the objective.
+        ObjectiveUnreachable { objective_seconds: Secs, reachable_seconds: Maybe<Secs>, detail: String } "no count meets the objective of {objective_seconds}: {detail}; {reachable_seconds} can be met";
+        /// Tasks wait although slots are free.
+        AssignmentFault { pending: Count, free: Count, oldest_seconds: Secs } "{pending} slots of pending tasks have waited up to {oldest_seconds} although {free} usable slots are free: assignment is at fault";
+        /// One message cannot be processed.
+        PoisonMessage { oldest_seconds: Secs, backlog: Num } "{backlog} old messages wait, the oldest for {oldest_seconds}: something in them cannot be processed";
+        /// What waits is already leased.
+        LeasedBacklog { outstanding: Count } "{outstanding} of what waits is already leased to someone";
+        /// Much of the load is redelivery.
+        RedeliveryLoad { expired_per_second: Rate } "{expired_per_second} deadlines expire: much of the load is redelivery";
+        /// The select strategy spreads tasks, so workers rarely empty.
+        SelectStrategy { strategy: String } "the select strategy {strategy} spreads tasks over all workers, so none becomes empty; fillCapacity would let workers go";
+        /// Each instance reads everything.
+        PerInstanceGroup { detail: String } "each instance reads everything: {detail}";
+        /// Tasks that no worker of this target can take.
+        NotPlaceable { tasks: Count, slots: Count } "{tasks} pending tasks ({slots} slots) cannot be placed on any worker that this target can add";
+        /// Tasks or workers of another category, which are not this target's.
+        OtherCategory { categories: Names, workers: Count, pending: Count } "{workers} workers and {pending} pending tasks belong to other categories ({categories}) and are not counted here";
+        /// Demand over an edge contradicts what the vertex itself counts.
+        EdgeContradictsInput { name: String, edge_per_second: Rate, own_per_second: Rate } "the edges say that {edge_per_second} reach {name}, its own counter says {own_per_second}: its own counter is used";
+        /// Two estimates of the capacity differ.
+        EstimatesDiffer { name: String, busy_based_per_second: Rate, observed_per_second: Rate } "{name} can do {busy_based_per_second} by its busy time and {observed_per_second} as observed at a standing backlog: the truth lies between";
+        /// A backlog stands still although capacity seems to be free.
+        LagNotShrinking { name: String, backlog: Num, lag_seconds: Secs } "the backlog of {name} ({backlog}, {lag_seconds} at its input rate) does not shrink although capacity seems free: the capacity is doubtful";
+    }
+    "Work in hand": {
+        /// A worker that would go is busy.
+        BusyWorker { worker: String, tasks: Count, drain_seconds: Maybe<Secs> } "{worker} runs {tasks} tasks and would be the one to go: it is drained first (it is empty in {drain_seconds})";
+        /// Tasks on a worker that would go are publishing.
+        PublishingTasks { worker: String, tasks: Count } "{tasks} tasks on {worker} are publishing their segments, which is work in hand";
+        /// Items are in work.
+        InFlightWork { in_flight: Count } "{in_flight} items are in work";
+        /// A worker drains.
+        Draining { worker: String, tasks: Count } "{worker} is disabled and still runs {tasks} tasks";
+        /// A draining worker is given tasks again before a new one is bought.
+        WorkerReenabled { worker: String, free_slots: Count } "{worker} is draining and has {free_slots} free slots: it is enabled again before a new worker is bought";
+        /// Workers are starting and are credited.
+        StartingWorkers { starting: Count, slots: Count } "{starting} workers with {slots} slots are starting and are credited";
+        /// Slots are kept for streaming tasks that hand over soon.
+        RolloverReserve { slots: Count, supervisors: Names, known: bool } "{slots} slots are kept for the hand-over of {supervisors} (due soon: {known})";
+        /// An empty worker still takes tasks and has to be disabled before it goes.
+        NotYetDisabled { worker: String } "{worker} is empty and still enabled: it could be given a task at any moment, so it is disabled first";
+        /// Workers carry no ordinal, so it is not known which one would go.
+        NoOrdinals { workers: Count } "{workers} workers carry no ordinal, so which one would go is not known: nothing is lowered unless pods drain themselves";
+    }
+}
+
+/// The code of a limit.
+macro_rules! limits {
+    ($( $(#[doc = $doc:literal])+ $name:ident ($($bind:ident),*) $sentence:literal; )+) => {
+        /// What cut or raised the wish.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum LimitCode { $( $(#[doc = $doc])+ $name, )+ }
+
+        impl LimitCode {
+            /// All codes.
+            pub const ALL: &'static [Self] = &[ $( Self::$name, )+ ];
+
+            /// The name on the wire.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $( Self::$name => stringify!($name), )+ }
+            }
+
+            /// What it says, for the documentation.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self { $( Self::$name => concat!($($doc),+), )+ }
+            }
+        }
+
+        impl fmt::Display for super::Limit {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self.code { $( LimitCode::$name => { $( let $bind = self.$bind(); )* write!(f, $sentence) } )+ }
+            }
+        }
+    };
+}
+
+limits! {
+    /// The lower bound.
+    MinReplicas (at) "at least {at} are kept";
+    /// The upper bound.
+    MaxReplicas (at) "at most {at} are allowed";
+    /// Partitions keep at most so many busy.
+    PartitionLimit (at, to) "{at} partitions keep at most {to} busy";
+    /// The configured minimum is above the number of partitions.
+    MinAbovePartitions (at) "the minimum is above the {at} that partitions keep busy";
+    /// Key groups bound the parallelism.
+    KeyGroupLimit (at, to) "{at} key groups keep at most {to} subtasks busy";
+    /// Task slots of the workers.
+    WorkerSlots (at) "{at} worker slots can be had";
+    /// Slots that the cluster can schedule.
+    SchedulableSlots (at) "{at} slots can be scheduled";
+    /// What the job may use in all.
+    Quota (at) "the quota allows {at}";
+    /// State must fit in memory.
+    MemoryFloor (at) "at least {at} are needed to hold the state";
+    /// Largest raise in one decision.
+    ScaleUpLimit (at) "one decision raises to at most {at}";
+    /// Largest cut in one decision.
+    ScaleDownLimit (at) "one decision lowers to at least {at}";
+    /// A higher wish within the window.
+    ScaleDownStabilized (at) "{at} was wanted within the window";
+    /// Time after the last change; passes with time.
+    Cooldown (seconds) "the last change is too recent: {seconds} are left";
+    /// The same-peak rule over partitions or key groups.
+    EvenDistribution (at, to) "{to} is the smallest count with the same or the next lower peak over {at} partitions or key groups";
+    /// A part that is busier than the band is not lowered.
+    BusyRatioLimit (share) "it is {share} busy, above the band, and is not lowered";
+    /// The vertex is excluded.
+    ExcludedVertex () "the vertex is excluded";
+    /// A period in which nothing is changed; passes with time.
+    ExcludedPeriod () "nothing is changed in this period";
+    /// The consumer ignores so small a change.
+    ConsumerTolerance (share) "the consumer ignores changes within {share}";
+    /// Demand has not left the present count's range by enough.
+    Hysteresis (share) "demand has not left the range of the present count by {share}";
+    /// A lower wish within the window; passes with time.
+    ScaleUpStabilized (at) "{at} was wanted within the window";
+    /// A vertex inside its own band is not moved because another one is outside.
+    InsideOwnBand () "the vertex is inside its own band and stays";
+}
+
+impl LimitCode {
+    /// True for limits that pass with time: they make "no difference" a hold.
+    #[must_use]
+    pub const fn passes_with_time(self) -> bool {
+        matches!(self, Self::ScaleDownStabilized | Self::ScaleUpStabilized | Self::Cooldown | Self::ExcludedPeriod)
+    }
+}

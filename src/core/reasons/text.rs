@@ -1,0 +1,136 @@
+//! Numbers as they appear in sentences. Each keeps its plain value for `values`, and prints it with its unit.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::core::units::Duration;
+
+/// A plain number, at most three digits behind the point.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Num(pub f64);
+
+impl fmt::Display for Num {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.0;
+        if !value.is_finite() {
+            return f.write_str("unbounded");
+        }
+        let digits = match value.abs() {
+            size if size >= 100.0 => 0,
+            size if size >= 1.0 => 1,
+            _ => 3,
+        };
+        let text = format!("{value:.digits$}");
+        f.write_str(if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text })
+    }
+}
+
+/// Items per second.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Rate(pub f64);
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/s", Num(self.0))
+    }
+}
+
+/// A length of time in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Secs(pub f64);
+
+impl From<Duration> for Secs {
+    fn from(duration: Duration) -> Self {
+        Self(duration.seconds())
+    }
+}
+
+impl fmt::Display for Secs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.0.is_finite() || self.0 > 1e9 {
+            return f.write_str("for ever");
+        }
+        if self.0.abs() < 10.0 {
+            return write!(f, "{} s", Num(self.0));
+        }
+        let whole = self.0.round();
+        match jiff::SignedDuration::try_from_secs_f64(whole) {
+            Ok(span) => write!(f, "{span:#}"),
+            Err(_) => write!(f, "{whole} s"),
+        }
+    }
+}
+
+/// A share of one, printed as percent.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Share(pub f64);
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} %", Num(self.0 * 100.0))
+    }
+}
+
+/// Something that may be unknown.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Maybe<T>(pub Option<T>);
+
+impl<T: fmt::Display> fmt::Display for Maybe<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Some(value) => value.fmt(f),
+            None => f.write_str("an unknown number"),
+        }
+    }
+}
+
+impl<T: Serialize> Serialize for Maybe<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+/// Names in a list, the first few of many.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Names(pub Vec<String>);
+
+impl fmt::Display for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 5;
+        for (index, name) in self.0.iter().take(SHOWN).enumerate() {
+            if index > 0 {
+                f.write_str(", ")?;
+            }
+            f.write_str(name)?;
+        }
+        match self.0.len().checked_sub(SHOWN) {
+            Some(more) if more > 0 => write!(f, " and {more} more"),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_printed_short_and_with_their_unit() {
+        assert_eq!(Num(12_000.0).to_string(), "12000");
+        assert_eq!(Num(8.42).to_string(), "8.4");
+        assert_eq!(Num(0.0).to_string(), "0");
+        assert_eq!(Num(0.25).to_string(), "0.25");
+        assert_eq!(Rate(330.0).to_string(), "330/s");
+        assert_eq!(Secs(300.0).to_string(), "5m");
+        assert_eq!(Secs(2.0).to_string(), "2 s");
+        assert_eq!(Share(0.8).to_string(), "80 %");
+        assert_eq!(Maybe::<Num>(None).to_string(), "an unknown number");
+        assert_eq!(Names(vec!["a".into(), "b".into()]).to_string(), "a, b");
+    }
+}

@@ -1,0 +1,114 @@
+//! What types alone do not refuse: duplicate ids, edges to nowhere, ratios above 1.
+
+use std::collections::HashSet;
+
+use super::{Problem, Readings, Series};
+use crate::core::kinds::FlinkJobSnapshot;
+use crate::core::kinds::backlog::BacklogSnapshot;
+use crate::core::kinds::druid::DruidWorkersSnapshot;
+use crate::core::kinds::flink::Spread;
+use crate::core::units::Amount;
+
+/// The most vertices, workers or pending tasks in one reading.
+const MOST_ITEMS: usize = 100_000;
+
+/// Adds what is wrong with the readings.
+pub fn readings(readings: &Readings, problems: &mut Vec<Problem>) {
+    match readings {
+        Readings::DruidWorkers(series) => each(series, problems, druid),
+        Readings::FlinkJob(series) => each(series, problems, flink),
+        Readings::Backlog(series) => each(series, problems, backlog),
+    }
+}
+
+fn each<S: super::Observed>(series: &Series<S>, problems: &mut Vec<Problem>, check: impl Fn(&S, &mut dyn FnMut(String, String))) {
+    let mut visit = |prefix: &str, snapshot: &S| {
+        let mut say = |path: String, message: String| problems.push(Problem::new(path, message).under(prefix));
+        if let Some(offset) = snapshot.clock_offset_seconds().filter(|offset| offset.abs() > 31_536_000.0) {
+            say("senderClockOffsetSeconds".to_owned(), format!("{offset} is out of range: expected less than a year"));
+        }
+        check(snapshot, &mut say);
+    };
+    if let Some(latest) = &series.latest {
+        visit("snapshot", latest);
+    }
+    for (index, snapshot) in series.history.iter().enumerate() {
+        visit(&format!("history[{index}]"), snapshot);
+    }
+}
+
+fn ratio(say: &mut dyn FnMut(String, String), path: impl FnOnce() -> String, value: Option<Amount>) {
+    // a busy share measured a hair above 1 is rounding of the source, not a fault of the caller
+    if let Some(value) = value.map(Amount::get).filter(|value| *value > 1.5) {
+        say(path(), format!("{value} is out of range: expected a share between 0 and 1"));
+    }
+}
+
+fn druid(snapshot: &DruidWorkersSnapshot, say: &mut dyn FnMut(String, String)) {
+    let workers = snapshot.workers.as_deref().unwrap_or_default();
+    if workers.len() > MOST_ITEMS {
+        say("workers".to_owned(), format!("{} workers are too many: expected at most {MOST_ITEMS}", workers.len()));
+    }
+    let mut hosts = HashSet::with_capacity(workers.len());
+    for (index, worker) in workers.iter().enumerate() {
+        if !hosts.insert(worker.host.as_str()) {
+            say(format!("workers[{index}].host"), format!("\"{}\" is listed twice: expected each worker once", worker.host));
+        }
+    }
+    if let Some(pending) = &snapshot.pending
+        && pending.tasks.as_ref().is_some_and(|tasks| tasks.len() > MOST_ITEMS)
+    {
+        say("pending.tasks".to_owned(), format!("too many tasks: expected at most {MOST_ITEMS}"));
+    }
+    ratio(say, || "parallelIndexTaskSlotRatio".to_owned(), snapshot.parallel_index_task_slot_ratio);
+}
+
+fn flink(job: &FlinkJobSnapshot, say: &mut dyn FnMut(String, String)) {
+    if job.vertices.len() > MOST_ITEMS {
+        say("vertices".to_owned(), format!("{} vertices are too many: expected at most {MOST_ITEMS}", job.vertices.len()));
+        return;
+    }
+    let mut ids = HashSet::with_capacity(job.vertices.len());
+    for (index, vertex) in job.vertices.iter().enumerate() {
+        if !ids.insert(vertex.id.as_str()) {
+            say(format!("vertices[{index}].id"), format!("\"{}\" is there twice: expected each vertex once", vertex.id));
+        }
+        if vertex.parallelism == 0 {
+            say(format!("vertices[{index}].parallelism"), "0 is out of range: expected at least 1".to_owned());
+        }
+        if vertex.max_parallelism == Some(0) {
+            say(format!("vertices[{index}].maxParallelism"), "0 is out of range: expected at least 1".to_owned());
+        }
+        for (name, spread) in [("busyRatio", vertex.busy_ratio), ("backPressuredRatio", vertex.back_pressured_ratio)] {
+            let Spread { max, avg, min } = spread.unwrap_or_default();
+            for (part, value) in [("max", max), ("avg", avg), ("min", min)] {
+                ratio(say, || format!("vertices[{index}].{name}.{part}"), value);
+            }
+        }
+    }
+    for (index, vertex) in job.vertices.iter().enumerate() {
+        for (edge, input) in vertex.inputs.iter().enumerate() {
+            if !ids.contains(input.from.as_str()) {
+                say(format!("vertices[{index}].inputs[{edge}].from"), format!("\"{}\" is no vertex of this job: expected the id of one", input.from));
+            }
+        }
+    }
+    if let Some(tasks) = &job.tasks
+        && tasks.running.saturating_add(tasks.finished) > tasks.total
+    {
+        say(
+            "tasks.running".to_owned(),
+            format!("{} running and {} finished of {} tasks: expected at most the total", tasks.running, tasks.finished, tasks.total),
+        );
+    }
+}
+
+fn backlog(snapshot: &BacklogSnapshot, say: &mut dyn FnMut(String, String)) {
+    ratio(say, || "busyRatio".to_owned(), snapshot.busy_ratio);
+    if snapshot.per_replica.as_ref().is_some_and(|values| values.len() > MOST_ITEMS) {
+        say("perReplica".to_owned(), format!("too many values: expected at most {MOST_ITEMS}"));
+    }
+    if snapshot.signals.len() > 100 {
+        say("signals".to_owned(), format!("{} signals are too many: expected at most 100", snapshot.signals.len()));
+    }
+}

@@ -1,0 +1,255 @@
+//! What is asked: one workload at one moment, with everything that the decision may use.
+//!
+//! A [`Request`] is complete and checked: the answer is a pure function of it. It comes either from a posted body
+//! ([`parse`]) or from the engine, which fills it with the readings that it pulled. [`Request::body`] gives back the
+//! posted form, so that any decision can be saved, edited and asked again.
+
+mod check;
+mod parse;
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+pub use self::parse::{Problem, Refusal, parse, parse_batch, parse_value};
+use super::kinds::{BacklogSnapshot, DruidWorkersSnapshot, FlinkJobSnapshot};
+use super::memory::Memory;
+use super::policy::{Policy, PolicyInput};
+use super::units::{Amount, Count, Timestamp};
+
+/// The kinds of workload that can be judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Kind {
+    /// Druid MiddleManagers or Indexers: task slots against pending tasks.
+    DruidWorkers,
+    /// A Flink streaming job: true processing rates through the job graph.
+    FlinkJob,
+    /// Any queue with a backlog.
+    Backlog,
+}
+
+impl Kind {
+    /// All kinds, in the order of the documentation.
+    pub const ALL: [Self; 3] = [Self::DruidWorkers, Self::FlinkJob, Self::Backlog];
+
+    /// The name on the wire.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::DruidWorkers => "druidWorkers",
+            Self::FlinkJob => "flinkJob",
+            Self::Backlog => "backlog",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The scale target's own counts. Absent parts are unknown.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Replicas {
+    /// The wanted count in the specification: what counts as "current".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spec: Option<Count>,
+    /// Replicas that are ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready: Option<Count>,
+    /// Replicas that exist, a surge of a rollout included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<Count>,
+    /// Replicas that are starting.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub starting: Option<Count>,
+    /// How long ago the starting ones were asked for, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds_since_start: Option<Amount>,
+    /// Restarts of the replicas in the last ten minutes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restarts_last10_minutes: Option<Count>,
+    /// For how long a rollout has been in progress, in seconds; absent when there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollout_seconds: Option<Amount>,
+    /// The newest change of the wanted count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_change: Option<LastChange>,
+}
+
+/// A change of the wanted count.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LastChange {
+    /// When it was made.
+    pub at: Timestamp,
+    /// The count before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Count>,
+    /// The count after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<Count>,
+}
+
+/// Why there is no reading.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Failure {
+    /// A short word: `timeout`, `refused`, `status`, `notJson`, `tooLarge`, `redirect`, `unauthorized`, ...
+    pub kind: String,
+    /// What went wrong, in a sentence. Never the body of an answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Failures in a row, this one included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consecutive: Option<u32>,
+}
+
+/// What every reading says of itself, whatever it measured.
+pub trait Observed {
+    /// When the source measured it, on the sender's clock; absent means "now".
+    fn observed_at(&self) -> Option<Timestamp>;
+    /// When it arrived, on our clock.
+    fn received_at(&self) -> Option<Timestamp>;
+    /// The sender's clock minus ours, in seconds.
+    fn clock_offset_seconds(&self) -> Option<f64>;
+    /// The ready count at that time.
+    fn replicas(&self) -> Option<Count>;
+}
+
+/// The readings of one kind: the newest, and earlier ones of the same shape, oldest first.
+#[derive(Clone, Debug)]
+pub struct Series<S> {
+    /// The newest reading; `None` when it failed.
+    pub latest: Option<Arc<S>>,
+    /// Earlier readings, oldest first.
+    pub history: Vec<Arc<S>>,
+}
+
+impl<S> Series<S> {
+    /// A single reading without history.
+    #[must_use]
+    pub fn single(latest: S) -> Self {
+        Self { latest: Some(Arc::new(latest)), history: Vec::new() }
+    }
+
+    /// No reading at all.
+    #[must_use]
+    pub const fn empty() -> Self {
+        Self { latest: None, history: Vec::new() }
+    }
+}
+
+/// The readings, by kind.
+#[derive(Clone, Debug)]
+pub enum Readings {
+    /// Druid MiddleManagers or Indexers.
+    DruidWorkers(Series<DruidWorkersSnapshot>),
+    /// A Flink job.
+    FlinkJob(Series<FlinkJobSnapshot>),
+    /// Any queue.
+    Backlog(Series<BacklogSnapshot>),
+}
+
+impl Readings {
+    /// The kind of these readings.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::DruidWorkers(_) => Kind::DruidWorkers,
+            Self::FlinkJob(_) => Kind::FlinkJob,
+            Self::Backlog(_) => Kind::Backlog,
+        }
+    }
+
+    /// No reading of this kind.
+    #[must_use]
+    pub const fn empty(kind: Kind) -> Self {
+        match kind {
+            Kind::DruidWorkers => Self::DruidWorkers(Series::empty()),
+            Kind::FlinkJob => Self::FlinkJob(Series::empty()),
+            Kind::Backlog => Self::Backlog(Series::empty()),
+        }
+    }
+}
+
+/// One question, complete and checked.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// A label, echoed in the answer.
+    pub name: Option<String>,
+    /// The moment of the decision.
+    pub now: Timestamp,
+    /// The scale target's counts.
+    pub replicas: Replicas,
+    /// Why the newest reading is missing, where it is.
+    pub failure: Option<Failure>,
+    /// What was measured.
+    pub readings: Readings,
+    /// The policy as it was given.
+    pub given: PolicyInput,
+    /// The policy in force: given fields over the preset over the kind's defaults.
+    pub policy: Policy,
+    /// What the previous answer returned.
+    pub memory: Option<Memory>,
+    /// Why the memory that was sent is not used, where it is not.
+    pub memory_ignored: Option<String>,
+}
+
+impl Request {
+    /// The posted form of this question: what `GET /v1/targets/{name}/request` answers.
+    #[must_use]
+    pub fn body(&self) -> RequestBody<'_> {
+        RequestBody { kind: self.readings.kind(), request: self }
+    }
+}
+
+/// A [`Request`] that serializes to the body of `POST /v1/advice`.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestBody<'a> {
+    kind: Kind,
+    request: &'a Request,
+}
+
+impl Serialize for RequestBody<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Wire<'a, T> {
+            kind: Kind,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            name: &'a Option<String>,
+            now: Timestamp,
+            replicas: &'a Replicas,
+            snapshot: &'a Option<Arc<T>>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            failure: &'a Option<Failure>,
+            history: &'a [Arc<T>],
+            policy: &'a PolicyInput,
+            memory: &'a Option<Memory>,
+        }
+        fn wire<'a, T>(body: &RequestBody<'a>, series: &'a Series<T>) -> Wire<'a, T> {
+            let request = body.request;
+            Wire {
+                kind: body.kind,
+                name: &request.name,
+                now: request.now,
+                replicas: &request.replicas,
+                snapshot: &series.latest,
+                failure: &request.failure,
+                history: &series.history,
+                policy: &request.given,
+                memory: &request.memory,
+            }
+        }
+        match &self.request.readings {
+            Readings::DruidWorkers(series) => wire(self, series).serialize(serializer),
+            Readings::FlinkJob(series) => wire(self, series).serialize(serializer),
+            Readings::Backlog(series) => wire(self, series).serialize(serializer),
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! The demonstration: a small Druid and Flink of our own on loopback.

@@ -1,0 +1,134 @@
+//! What the engine asks of a source: one reading at a time. Sources implement these traits; the engine knows no system.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use crate::core::kinds::{BacklogSnapshot, DruidWorkersSnapshot, FlinkJobSnapshot};
+use crate::core::request::{Failure, Kind, Replicas};
+
+/// A future that the engine can keep in a table.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// One reading.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Snapshot {
+    /// Druid MiddleManagers or Indexers.
+    DruidWorkers(DruidWorkersSnapshot),
+    /// A Flink job.
+    FlinkJob(FlinkJobSnapshot),
+    /// Any queue.
+    Backlog(BacklogSnapshot),
+}
+
+impl Snapshot {
+    /// The kind of workload it describes.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::DruidWorkers(_) => Kind::DruidWorkers,
+            Self::FlinkJob(_) => Kind::FlinkJob,
+            Self::Backlog(_) => Kind::Backlog,
+        }
+    }
+}
+
+/// What a source gives when it is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// What was measured, with `observedAt` and `receivedAt` set.
+    pub snapshot: Snapshot,
+    /// HTTP calls that it took.
+    pub calls: u32,
+}
+
+/// A system that can be asked for readings.
+pub trait Source: Send + Sync + 'static {
+    /// Takes one reading: all the calls it needs, put together. All or nothing: a reading that could not be completed
+    /// is an error. The engine bounds the time of the whole.
+    fn read(&self) -> BoxFuture<'_, Result<Reading, SourceError>>;
+}
+
+/// Where the counts of the scale target come from.
+pub trait ReplicaSource: Send + Sync + 'static {
+    /// Reads them.
+    fn read(&self) -> BoxFuture<'_, Result<Replicas, SourceError>>;
+}
+
+/// Why a reading failed. Never carries a credential or the body of an answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind}: {message}")]
+pub struct SourceError {
+    /// A short stable word.
+    pub kind: FailureKind,
+    /// What went wrong, lower case, naming the thing and what was expected.
+    pub message: String,
+    /// What the server asked for in `Retry-After`.
+    pub retry_after: Option<Duration>,
+}
+
+impl SourceError {
+    /// An error without a wish for a later try.
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), retry_after: None }
+    }
+
+    /// As the core wants to hear it.
+    #[must_use]
+    pub fn failure(&self, consecutive: u32) -> Failure {
+        Failure { kind: self.kind.name().to_owned(), message: Some(self.message.clone()), consecutive: Some(consecutive) }
+    }
+}
+
+/// Kinds of failures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FailureKind {
+    /// No answer in time.
+    Timeout,
+    /// No connection: refused, reset, no such host.
+    Unreachable,
+    /// The certificate or the handshake was refused.
+    Tls,
+    /// An HTTP status that is no success.
+    Status,
+    /// 401 or 403.
+    Unauthorized,
+    /// A redirect that is not followed: a loop, too many, another host, plain text after TLS.
+    Redirect,
+    /// A larger answer than allowed.
+    TooLarge,
+    /// An answer that is not JSON.
+    NotJson,
+    /// JSON of another shape than documented.
+    Unexpected,
+    /// The thing asked about is not there (a job, a scale target).
+    NotFound,
+    /// The source cannot answer this question at all (a task runner without workers).
+    Unsupported,
+}
+
+impl FailureKind {
+    /// The word on the wire and in metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Unreachable => "unreachable",
+            Self::Tls => "tls",
+            Self::Status => "status",
+            Self::Unauthorized => "unauthorized",
+            Self::Redirect => "redirect",
+            Self::TooLarge => "tooLarge",
+            Self::NotJson => "notJson",
+            Self::Unexpected => "unexpected",
+            Self::NotFound => "notFound",
+            Self::Unsupported => "unsupported",
+        }
+    }
+}
+
+impl std::fmt::Display for FailureKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}

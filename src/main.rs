@@ -1,0 +1,3 @@
+//! The binary: see [`loadline::cli`].
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! One file per system that can be asked for readings.
