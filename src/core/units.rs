@@ -42,6 +42,12 @@ impl Duration {
         self.0
     }
 
+    /// The longer of two.
+    #[must_use]
+    pub fn longer(self, other: Self) -> Self {
+        if other.0 > self.0 { other } else { self }
+    }
+
     /// Reads `"30s"`, `"5m"`, `"PT5M"`. The error names the value and what was expected.
     pub fn parse(text: &str) -> Result<Self, String> {
         let span: jiff::SignedDuration =

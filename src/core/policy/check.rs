@@ -163,6 +163,7 @@ impl PolicyInput {
             ("wholeRecords", self.whole_records.is_some()),
             ("observedRate", self.observed_rate.is_some()),
             ("ineffective", self.ineffective.is_some()),
+            ("gaugeRates", self.gauge_rates.is_some()),
             ("doubtHolds", self.doubt_holds.is_some()),
             ("moveAll", self.move_all.is_some()),
         ];

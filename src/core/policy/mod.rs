@@ -128,6 +128,7 @@ pub struct FlinkPolicy {
     pub observed_switch_ratio: f64,
     pub ineffective_threshold: f64,
     pub ineffective_block: bool,
+    pub gauge_rates: bool,
     pub doubt_holds: bool,
     pub move_all: bool,
 }
@@ -248,6 +249,7 @@ impl PolicyInput {
             observed_switch_ratio: observed.switch_ratio.unwrap_or(0.15),
             ineffective_threshold: ineffective.threshold.unwrap_or(0.1),
             ineffective_block: ineffective.block.unwrap_or(false),
+            gauge_rates: self.gauge_rates.unwrap_or(peer),
             doubt_holds: self.doubt_holds.unwrap_or(!peer),
             move_all: self.move_all.unwrap_or(peer),
         }

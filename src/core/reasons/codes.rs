@@ -30,7 +30,7 @@ reasons! {
         /// Fewer would do.
         SpareCapacity { current: Count, needed: Num } "{needed} of {current} replicas would do";
         /// Nothing waits, nothing arrives, nothing is in work.
-        Idle { idle_seconds: Secs } "nothing has waited, arrived or been in work for {idle_seconds}";
+        Idle { idle_seconds: Secs, zero_after_seconds: Secs, remaining_seconds: Secs } "nothing has waited, arrived or been in work for {idle_seconds}; zero is allowed after {zero_after_seconds}, that is in {remaining_seconds}";
         /// There is demand and nothing runs.
         ScaleFromZero { demand: Num } "a demand of {demand} waits and nothing runs";
         /// Work arrives or is in hand, so at least one stays.
@@ -79,8 +79,8 @@ reasons! {
         Rebalancing { state: String } "the group is {state}: rebalancing";
         /// The group rebalances again and again.
         RebalanceStorm { rebalances: Count } "{rebalances} rebalances in the last ten minutes: another change would add one";
-        /// It has just started or restarted.
-        Restarting { since_start_seconds: Secs, settles_after_seconds: Secs } "it started {since_start_seconds} ago and settles for {settles_after_seconds}; readings of that time mislead";
+        /// It has just started or restarted, or restarts again and again.
+        Restarting { detail: String } "{detail}";
         /// A rollout is in progress.
         RolloutInProgress { rollout_seconds: Secs, ready: Maybe<Count>, existing: Maybe<Count> } "a rollout has been in progress for {rollout_seconds}: {ready} of {existing} pods are ready, and more pods would not mend it";
         /// Ready pods are missing from the worker list.
@@ -179,6 +179,19 @@ reasons! {
         NotYetDisabled { worker: String } "{worker} is empty and still enabled: it could be given a task at any moment, so it is disabled first";
         /// Workers carry no ordinal, so it is not known which one would go.
         NoOrdinals { workers: Count } "{workers} workers carry no ordinal, so which one would go is not known: nothing is lowered unless pods drain themselves";
+    }
+    also: {
+        /// A vertex has to process more than it can at the aimed utilization.
+        VertexDemand (DemandAboveCapacity) { name: String, parallelism: Count, target_per_second: Rate, capacity_per_second: Rate, target_utilization: Share, needed: Num }
+            "{name} has to process {target_per_second} and can do {capacity_per_second} at parallelism {parallelism}; at {target_utilization} busy that needs {needed}";
+        /// A vertex has to catch up as well.
+        VertexCatchUp (BacklogCatchUp) { name: String, parallelism: Count, target_per_second: Rate, catch_up_per_second: Rate, capacity_per_second: Rate, catch_up_within_seconds: Secs, restart_seconds: Secs, target_utilization: Share, needed: Num }
+            "{name} has to process {target_per_second} and another {catch_up_per_second} to catch up in {catch_up_within_seconds}, after {restart_seconds} of restart; it can do {capacity_per_second} at parallelism {parallelism}, and {target_utilization} busy needs {needed}";
+        /// A vertex could do with less.
+        VertexSpare (SpareCapacity) { name: String, parallelism: Count, target_per_second: Rate, capacity_per_second: Maybe<Rate>, target_utilization: Share, needed: Num }
+            "{name} has to process {target_per_second} and can do {capacity_per_second} at parallelism {parallelism}; {needed} would do at {target_utilization} busy";
+        /// All vertices are inside their bands.
+        JobInsideBand (InsideBand) { vertices: Count, busiest: String, busy_ratio: Maybe<Share> } "all {vertices} vertices are inside their bands; the busiest is {busiest} at {busy_ratio}";
     }
 }
 

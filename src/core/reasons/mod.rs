@@ -15,13 +15,18 @@ pub use self::codes::{LimitCode, Reason, ReasonCode};
 pub use self::text::{Maybe, Names, Num, Rate, Secs, Share};
 use super::units::Count;
 
-/// Declares codes, their groups and meanings, the data of each and its sentence, in one place.
+/// Declares codes, their groups and meanings, the data of each and its sentence, in one place. `also` lists further
+/// shapes of a code, where a part of a job says with other numbers what a whole workload says.
 macro_rules! reasons {
-    ($( $group:literal: { $( $(#[doc = $doc:literal])+ $name:ident { $($field:ident : $type:ty),* $(,)? } $sentence:literal; )+ } )+) => {
+    ($( $group:literal: { $( $(#[doc = $doc:literal])+ $name:ident { $($field:ident : $type:ty),* $(,)? } $sentence:literal; )+ } )+
+     also: { $( $(#[doc = $also_doc:literal])+ $also:ident ($code:ident) { $($also_field:ident : $also_type:ty),* $(,)? } $also_sentence:literal; )* }) => {
         /// Why a decision came out as it did, with its numbers.
         #[derive(Clone, Debug, PartialEq)]
         #[expect(missing_docs, reason = "the fields are named after what they hold, with the unit in the name or the type")]
-        pub enum Reason { $($( $(#[doc = $doc])+ $name { $($field: $type),* }, )+)+ }
+        pub enum Reason {
+            $($( $(#[doc = $doc])+ $name { $($field: $type),* }, )+)+
+            $( $(#[doc = $also_doc])+ $also { $($also_field: $also_type),* }, )*
+        }
 
         /// The stable code of a reason.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -54,20 +59,29 @@ macro_rules! reasons {
             /// The stable code.
             #[must_use]
             pub const fn code(&self) -> ReasonCode {
-                match self { $($( Self::$name { .. } => ReasonCode::$name, )+)+ }
+                match self {
+                    $($( Self::$name { .. } => ReasonCode::$name, )+)+
+                    $( Self::$also { .. } => ReasonCode::$code, )*
+                }
             }
 
             /// The numbers behind the sentence, as a JSON object with the fields' names.
             pub(super) fn serialize_values<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 let mut map = serializer.serialize_map(None)?;
-                match self { $($( Self::$name { $($field),* } => { $( map.serialize_entry(&super::Camel(stringify!($field)), $field)?; )* } )+)+ }
+                match self {
+                    $($( Self::$name { $($field),* } => { $( map.serialize_entry(&super::Camel(stringify!($field)), $field)?; )* } )+)+
+                    $( Self::$also { $($also_field),* } => { $( map.serialize_entry(&super::Camel(stringify!($also_field)), $also_field)?; )* } )*
+                }
                 map.end()
             }
         }
 
         impl std::fmt::Display for Reason {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                match self { $($( Self::$name { $($field),* } => write!(f, $sentence), )+)+ }
+                match self {
+                    $($( Self::$name { $($field),* } => write!(f, $sentence), )+)+
+                    $( Self::$also { $($also_field),* } => write!(f, $also_sentence), )*
+                }
             }
         }
     };

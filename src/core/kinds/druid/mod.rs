@@ -1,5 +1,216 @@
 //! Druid MiddleManagers and Indexers: task slots against pending tasks.
+//!
+//! The wish upwards is what the pending tasks need beyond the slots that can be had without buying: usable free slots
+//! first, then draining workers that are enabled again, then workers that are starting, and only then new ones; all
+//! pending tasks are packed at once. The wish downwards is the smallest number of the lowest ordinals whose slots hold,
+//! within the headroom, everything that runs and waits. Why not `registered + ceil(pending / slots)`, as MIDAS has it:
+//! it buys for tasks that fit, and takes a missing worker for one that was never wanted.
+//!
+//! Nothing that runs is ever killed: see [`drain`]. At start, workers are credited until `startup` has passed; an idle
+//! pool goes to zero only after `idleBeforeZero`. Slots are whole; `used` may exceed `capacity`.
+//! Source: PlaySimple's MIDAS; Druid `PendingTaskBasedWorkerProvisioningStrategy`, `Worker`, `ImmutableWorkerInfo`.
 
+mod drain;
+mod packing;
+mod pool;
 mod reading;
 
+use std::collections::BTreeMap;
+
 pub use self::reading::*;
+
+use self::pool::{Counts, Pool, View};
+use crate::core::advice::{Advice, Direction, Input, InputState, Outcome, Part, Unit};
+use crate::core::decide::{Case, Judged, conclude};
+use crate::core::policy::{Policy, PoolInput};
+use crate::core::reasons::{Names, Reason};
+use crate::core::request::{Request, Series};
+use crate::core::trust::{self, Trust};
+use crate::core::units::{Count, Timestamp, as_f64};
+
+/// Judges the workers of a cluster.
+#[must_use]
+pub fn advise(request: &Request, series: &Series<DruidWorkersSnapshot>) -> Advice {
+    let case = Case::new(request);
+    let trust = trust::look(series, request);
+    let Some((reading, workers, pending)) = usable(series, &trust) else {
+        let mut judged = Judged::begin(&case, series, Unit::Replicas);
+        judged.notices.extend(trust.notices.iter().cloned());
+        judged.hold.extend(trust.doubts.iter().cloned());
+        if let Some(latest) = series.latest.as_deref() {
+            judged.complete = latest.workers.is_some() && latest.pending.is_some();
+            judged.current = judged.current.or_else(|| latest.workers.as_deref().map(pool::own_count));
+            if !judged.complete {
+                judged.hold.push(Reason::IncompleteReading { missing: Names(missing(latest)) });
+            }
+        }
+        return conclude(&case, &trust, judged, |count, _, _| count);
+    };
+    let (pools, elsewhere) = Pool::split(reading, workers, pending, &case.policy.druid);
+    let mut advice = match pools.as_slice() {
+        [pool] => one_pool(&case, &trust, series, reading, pool, request.replicas.spec),
+        pools => many_pools(&case, &trust, series, reading, pools),
+    };
+    advice.reasons.extend(elsewhere);
+    advice
+}
+
+/// The parts that nothing can be decided without.
+fn usable<'a>(series: &'a Series<DruidWorkersSnapshot>, trust: &Trust) -> Option<(&'a DruidWorkersSnapshot, &'a [Worker], &'a Pending)> {
+    let reading = series.latest.as_deref().filter(|_| trust.is_fresh())?;
+    Some((reading, reading.workers.as_deref()?, reading.pending.as_ref()?))
+}
+
+fn missing(reading: &DruidWorkersSnapshot) -> Vec<String> {
+    let mut missing = Vec::new();
+    if reading.workers.is_none() {
+        missing.push("workers (an unknown list is not an empty one)".to_owned());
+    }
+    if reading.pending.is_none() {
+        missing.push("pending.count".to_owned());
+    }
+    missing
+}
+
+fn one_pool(case: &Case<'_>, trust: &Trust, series: &Series<DruidWorkersSnapshot>, reading: &DruidWorkersSnapshot, pool: &Pool<'_>, spec: Option<Count>) -> Advice {
+    let policy = with_bounds(case.policy, pool.bounds);
+    let case = Case { policy: &policy, min: case.min.max(pool.bounds.min.unwrap_or(0)), ..clone(case) };
+    let mut judged = Judged::begin(&case, series, Unit::Replicas);
+    judged.notices.extend(trust.notices.iter().cloned());
+    judged.hold.extend(case.older_than_change(trust));
+    judged.no_lower.extend(case.window_not_full(series, policy.scale_down.stabilization));
+    judged.complete = true;
+    let counts = Counts::of(&case, pool, spec);
+    let view = View::of(&case, reading, pool, &counts);
+    judged.current = Some(counts.current);
+    judged.past = past(&case, series, pool);
+    view.fill(&case, series, &mut judged);
+    inputs(&mut judged, trust, reading, pool, &view);
+    let mut advice = conclude(&case, trust, judged, |target, reasons, actions| {
+        drain::hold_back(&policy, reading, pool, &counts, target, reasons, actions)
+    });
+    advice.parts = vec![part(&advice, pool)];
+    advice
+}
+
+/// Each pool is judged by itself, by its own bounds and its own wishes of the past; the target's count is their sum.
+fn many_pools(case: &Case<'_>, trust: &Trust, series: &Series<DruidWorkersSnapshot>, reading: &DruidWorkersSnapshot, pools: &[Pool<'_>]) -> Advice {
+    let mut answers = Vec::with_capacity(pools.len());
+    for pool in pools {
+        let mut memory = case.memory.cloned();
+        if let Some(memory) = &mut memory {
+            memory.wishes = memory.parts.get(&pool.category).map(|part| part.wishes.clone()).unwrap_or_default();
+        }
+        let of_pool = Case { memory: memory.as_ref(), min: 0, ..clone(case) };
+        answers.push(one_pool(&of_pool, trust, series, reading, pool, None));
+    }
+    sum(case, answers)
+}
+
+fn sum(case: &Case<'_>, answers: Vec<Advice>) -> Advice {
+    let mut answers = answers.into_iter();
+    let Some(mut total) = answers.next() else {
+        // a policy with pools of which no worker is registered and no task waits
+        let judged = Judged::begin(case, &Series::<DruidWorkersSnapshot>::empty(), Unit::Replicas);
+        let trust = Trust { observed_at: None, age_seconds: None, doubts: Vec::new(), notices: Vec::new() };
+        return conclude(case, &trust, judged, |count, _, _| count);
+    };
+    let rank = |outcome: Outcome| match outcome {
+        Outcome::Change => 0,
+        Outcome::Hold => 1,
+        Outcome::Keep => 2,
+        Outcome::Unknown => 3,
+    };
+    let mut parts = BTreeMap::new();
+    let mut keep_wishes = |advice: &Advice| {
+        if let Some(part) = advice.parts.first() {
+            parts.insert(part.id.clone(), crate::core::memory::PartMemory { wishes: advice.memory.wishes.clone(), effect: None });
+        }
+    };
+    keep_wishes(&total);
+    for advice in answers {
+        keep_wishes(&advice);
+        let add = |a: Option<Count>, b: Option<Count>| a.zip(b).map(|(a, b)| a.saturating_add(b));
+        total.current = add(total.current, advice.current);
+        total.recommended = add(total.recommended, advice.recommended);
+        total.wanted = add(total.wanted, advice.wanted);
+        total.active = match (total.active, advice.active) {
+            (Some(a), Some(b)) => Some(a || b),
+            _ => None,
+        };
+        total.direction = match (total.direction, advice.direction) {
+            (a, Direction::None) => a,
+            (Direction::None, b) => b,
+            (a, b) if a == b => a,
+            _ => Direction::Mixed,
+        };
+        if rank(advice.outcome) < rank(total.outcome) {
+            let mut reasons = advice.reasons;
+            reasons.append(&mut total.reasons);
+            total.reasons = reasons;
+            total.outcome = advice.outcome;
+        } else {
+            total.reasons.extend(advice.reasons);
+        }
+        total.limits.extend(advice.limits);
+        total.actions.extend(advice.actions);
+        total.parts.extend(advice.parts);
+        total.confidence = total.confidence.min(advice.confidence);
+    }
+    total.reasons.dedup();
+    total.bounds.min = case.min;
+    total.bounds.max = case.policy.max;
+    total.memory.wishes = crate::core::memory::Wishes::default();
+    total.memory.parts = parts;
+    total
+}
+
+fn with_bounds(policy: &Policy, bounds: PoolInput) -> Policy {
+    Policy { min: bounds.min.unwrap_or(policy.min), max: bounds.max.unwrap_or(policy.max), ..policy.clone() }
+}
+
+/// A copy of the facts for a part of the question.
+const fn clone<'a>(case: &Case<'a>) -> Case<'a> {
+    Case { request: case.request, policy: case.policy, now: case.now, memory: case.memory, min: case.min, floored: case.floored, changed_at: case.changed_at }
+}
+
+/// How many workers earlier readings would have asked for.
+fn past(case: &Case<'_>, series: &Series<DruidWorkersSnapshot>, pool: &Pool<'_>) -> Vec<(Timestamp, Count)> {
+    let of = |reading: &DruidWorkersSnapshot| {
+        let (workers, pending) = (reading.workers.as_deref()?, reading.pending.as_ref()?);
+        let (pools, _) = Pool::split(reading, workers, pending, &case.policy.druid);
+        let then = pools.into_iter().find(|then| then.category == pool.category)?;
+        let slots = then.used().saturating_add(then.pending_slots());
+        Some(pool.smallest_holding(case.now, reading, slots, case.policy.druid.headroom_ratio))
+    };
+    series.history.iter().filter_map(|reading| Some((trust::measured_at(reading.as_ref(), case.now), of(reading)?))).collect()
+}
+
+fn inputs(judged: &mut Judged, trust: &Trust, reading: &DruidWorkersSnapshot, pool: &Pool<'_>, view: &View) {
+    let mut add = |name, value: Option<Count>| {
+        let state = if value.is_some() { InputState::Fresh } else { InputState::Missing };
+        judged.inputs.push(Input { name, value: value.map(as_f64), age_seconds: trust.age_seconds, state });
+    };
+    add("pendingTasks", Some(pool.pending_tasks()));
+    add("pendingSlots", Some(pool.pending_slots()));
+    add("usedSlots", Some(pool.used()));
+    add("freeSlots", Some(view.free_slots));
+    add("registeredWorkers", Some(pool.workers.len() as Count));
+    add("enabledWorkers", Some(pool.workers.iter().filter(|worker| worker.enabled).count() as Count));
+    if let Some(waiting) = reading.waiting_count {
+        add("waitingTasks", Some(waiting));
+    }
+}
+
+fn part(advice: &Advice, pool: &Pool<'_>) -> Part {
+    Part {
+        id: pool.category.clone(),
+        name: pool.category.clone(),
+        current: advice.current,
+        recommended: advice.recommended,
+        wanted: advice.wanted,
+        reasons: advice.reasons.first().cloned().into_iter().collect(),
+        limits: advice.limits.clone(),
+        vertex: None,
+    }
+}

@@ -1,0 +1,207 @@
+//! Placing pending tasks on workers, as the Overlord would: a task needs its slots on one worker, at most one task of an
+//! availability group runs on a worker, and `index_parallel` supervisor tasks take at most a share of a worker's slots.
+//!
+//! Largest first, first fit. Tasks that need one slot and nothing else, nearly all of them, are placed by arithmetic
+//! after the others, so that thousands of tasks on hundreds of workers cost microseconds.
+
+use super::{PendingTask, Worker};
+use crate::core::units::Count;
+
+/// Slots of one worker that tasks may take.
+#[derive(Clone, Debug)]
+pub struct Bin {
+    free: Count,
+    parallel_free: Count,
+    groups: Vec<String>,
+}
+
+/// The limit for `index_parallel` supervisor tasks on a worker: `clamp(floor(ratio x capacity), 1, capacity)`.
+#[must_use]
+pub fn parallel_limit(capacity: Count, ratio: Option<f64>) -> Count {
+    let Some(ratio) = ratio else { return capacity };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to the capacity")]
+    let limit = (ratio * crate::core::units::as_f64(capacity)).floor().clamp(0.0, 1e9) as Count;
+    limit.max(1).min(capacity)
+}
+
+impl Bin {
+    /// The slots that are free on a worker.
+    #[must_use]
+    pub fn of(worker: &Worker, ratio: Option<f64>) -> Self {
+        let used = worker.parallel_index_used.unwrap_or(0);
+        Self {
+            free: worker.capacity.saturating_sub(worker.busy()),
+            parallel_free: parallel_limit(worker.capacity, ratio).saturating_sub(used),
+            groups: worker.availability_groups.clone(),
+        }
+    }
+
+    /// An empty worker.
+    #[must_use]
+    pub fn empty(capacity: Count, ratio: Option<f64>) -> Self {
+        Self { free: capacity, parallel_free: parallel_limit(capacity, ratio), groups: Vec::new() }
+    }
+
+    fn takes(&self, task: &Task<'_>) -> bool {
+        self.free >= task.slots && (!task.parallel || self.parallel_free >= task.slots) && task.group.is_none_or(|group| !self.groups.iter().any(|known| known == group))
+    }
+
+    fn put(&mut self, task: &Task<'_>) {
+        self.free -= task.slots;
+        if task.parallel {
+            self.parallel_free -= task.slots;
+        }
+        if let Some(group) = task.group {
+            self.groups.push(group.to_owned());
+        }
+    }
+}
+
+/// A task that has to be placed.
+#[derive(Clone, Copy, Debug)]
+struct Task<'a> {
+    slots: Count,
+    parallel: bool,
+    group: Option<&'a str>,
+}
+
+/// What has to be placed: tasks with wishes of their own, and a number of plain ones of one slot.
+#[derive(Clone, Debug, Default)]
+pub struct Load<'a> {
+    special: Vec<Task<'a>>,
+    plain: Count,
+}
+
+impl<'a> Load<'a> {
+    /// Plain tasks only.
+    #[must_use]
+    pub const fn plain(count: Count) -> Self {
+        Self { special: Vec::new(), plain: count }
+    }
+
+    /// Adds a task. `ratio_matters` is true when there is a limit for `index_parallel` tasks.
+    pub fn add(&mut self, task: &'a PendingTask, ratio_matters: bool) {
+        let slots = task.required_capacity.unwrap_or(1).max(1);
+        let parallel = ratio_matters && task.task_type.as_deref() == Some("index_parallel");
+        let group = task.availability_group.as_deref();
+        if slots == 1 && !parallel && group.is_none() {
+            self.plain += 1;
+        } else {
+            self.special.push(Task { slots, parallel, group });
+        }
+    }
+
+    /// Adds plain slots.
+    pub const fn add_plain(&mut self, slots: Count) {
+        self.plain = self.plain.saturating_add(slots);
+    }
+
+    /// Slots in all.
+    #[must_use]
+    pub fn slots(&self) -> Count {
+        self.special.iter().fold(self.plain, |sum, task| sum.saturating_add(task.slots))
+    }
+
+    /// The largest task, in slots.
+    #[must_use]
+    pub fn largest(&self) -> Count {
+        self.special.iter().map(|task| task.slots).max().unwrap_or(0).max(u64::from(self.plain > 0))
+    }
+
+    /// Largest tasks first.
+    pub fn sort(&mut self) {
+        self.special.sort_by_key(|task| std::cmp::Reverse(task.slots));
+    }
+
+    /// Takes out what fits into the bins, in their order.
+    pub fn place(&mut self, bins: &mut [Bin]) {
+        self.special.retain(|task| match bins.iter_mut().find(|bin| bin.takes(task)) {
+            Some(bin) => {
+                bin.put(task);
+                false
+            }
+            None => true,
+        });
+        for bin in bins {
+            let taken = bin.free.min(self.plain);
+            bin.free -= taken;
+            self.plain -= taken;
+        }
+    }
+
+    /// How many new workers of `capacity` slots hold what is left. Tasks larger than a worker are left out.
+    #[must_use]
+    pub fn new_workers(mut self, capacity: Count, ratio: Option<f64>) -> Count {
+        if capacity == 0 {
+            return 0;
+        }
+        self.special.retain(|task| task.slots <= capacity);
+        let mut bins: Vec<Bin> = Vec::new();
+        for task in &self.special {
+            match bins.iter_mut().find(|bin| bin.takes(task)) {
+                Some(bin) => bin.put(task),
+                None => {
+                    let mut bin = Bin::empty(capacity, ratio);
+                    if bin.takes(task) {
+                        bin.put(task);
+                        bins.push(bin);
+                    }
+                }
+            }
+        }
+        let free = bins.iter().fold(0, |sum: Count, bin| sum.saturating_add(bin.free));
+        (bins.len() as Count).saturating_add(self.plain.saturating_sub(free).div_ceil(capacity))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(slots: Count, kind: &str, group: Option<&str>) -> PendingTask {
+        PendingTask {
+            id: "t".to_owned(),
+            task_type: Some(kind.to_owned()),
+            data_source: None,
+            category: None,
+            required_capacity: Some(slots),
+            availability_group: group.map(str::to_owned),
+            placeable: None,
+            created_time: None,
+        }
+    }
+
+    #[test]
+    fn the_share_for_parallel_index_supervisors_is_rounded_down_and_at_least_one() {
+        for (capacity, ratio, slots) in [(4, 0.5, 2), (4, 1.0, 4), (3, 0.1, 1), (15, 0.25, 3)] {
+            assert_eq!(parallel_limit(capacity, Some(ratio)), slots);
+        }
+    }
+
+    #[test]
+    fn two_tasks_of_a_group_need_two_workers_though_one_has_room() {
+        let tasks = [task(1, "index_kafka", Some("orders")), task(1, "index_kafka", Some("orders"))];
+        let mut load = Load::default();
+        tasks.iter().for_each(|task| load.add(task, false));
+        assert_eq!(load.new_workers(15, None), 2);
+    }
+
+    #[test]
+    fn a_task_of_three_slots_does_not_fit_into_three_workers_with_one_free_slot_each() {
+        let tasks = [task(3, "index", None)];
+        let mut load = Load::default();
+        load.add(&tasks[0], false);
+        let mut bins = vec![Bin::empty(1, None), Bin::empty(1, None), Bin::empty(1, None)];
+        load.place(&mut bins);
+        assert_eq!(load.slots(), 3);
+        assert_eq!(load.new_workers(4, None), 1);
+    }
+
+    #[test]
+    fn parallel_index_supervisors_leave_room_for_their_sub_tasks() {
+        let tasks: Vec<PendingTask> = (0..4).map(|_| task(1, "index_parallel", None)).collect();
+        let mut load = Load::default();
+        tasks.iter().for_each(|task| load.add(task, true));
+        assert_eq!(load.new_workers(4, Some(0.5)), 2);
+    }
+}

@@ -1,0 +1,85 @@
+//! The readings that one decision rests on: those of the window, since the job last started or was rescaled.
+//!
+//! Totals start anew with every restart and rescale, and averages of that time mislead. So readings from before the
+//! newest start, of another job id, of fewer restarts or of another parallelism are left out, and the window begins
+//! anew. Source: Flink REST API; flink-autoscaler `ScalingMetricCollector`.
+
+use super::{FlinkJobSnapshot, Vertex};
+use crate::core::decide::Case;
+use crate::core::reasons::{Reason, Secs};
+use crate::core::request::Series;
+use crate::core::trust;
+use crate::core::units::{Timestamp, seconds_between};
+
+/// Readings in order of time; the newest last.
+pub struct Window<'a> {
+    /// Seconds before `now` (negative) and the reading.
+    pub samples: Vec<(f64, &'a FlinkJobSnapshot)>,
+    /// Why nothing may be lowered yet.
+    pub not_full: Option<Reason>,
+    /// The vertex of each sample at each position of the newest reading; `None` where it is not in that sample.
+    columns: Vec<Vec<Option<&'a Vertex>>>,
+}
+
+impl<'a> Window<'a> {
+    /// Collects the window of a decision.
+    #[must_use]
+    pub fn collect(case: &Case<'_>, series: &'a Series<FlinkJobSnapshot>, latest: &'a FlinkJobSnapshot) -> Self {
+        let length = case.policy.flink.window.seconds();
+        let at = |job: &FlinkJobSnapshot| seconds_between(case.now, trust::measured_at(job, case.now));
+        let mut samples: Vec<(f64, &FlinkJobSnapshot)> = Vec::with_capacity(series.history.len() + 1);
+        let mut oldest = None;
+        // newest first, until something has started anew
+        for job in series.history.iter().rev() {
+            if is_older_life(job, latest, trust::measured_at(job.as_ref(), case.now)) {
+                break;
+            }
+            let seconds = at(job);
+            oldest = Some(seconds);
+            if seconds >= -length - 1e-6 {
+                samples.push((seconds, job.as_ref()));
+            }
+        }
+        samples.reverse();
+        samples.push((at(latest), latest));
+        let have = match (oldest, series.history.is_empty()) {
+            (Some(seconds), _) => -seconds,
+            // history was given, and all of it is of an earlier life
+            (None, false) => 0.0,
+            (None, true) => case.memory.map_or(f64::INFINITY, |memory| seconds_between(memory.since, case.now)),
+        };
+        let not_full = (have + 1e-6 < length).then(|| Reason::WindowNotFull { have_seconds: Secs(have.max(0.0)), window_seconds: case.policy.flink.window.into() });
+        let columns = samples.iter().map(|(_, job)| column(job, latest)).collect();
+        Self { samples, not_full, columns }
+    }
+
+    /// The states of one vertex over the window, oldest first.
+    pub fn of_vertex(&self, position: usize) -> impl Iterator<Item = (f64, &'a Vertex)> + '_ {
+        self.samples.iter().zip(&self.columns).filter_map(move |((at, _), column)| Some((*at, column.get(position).copied().flatten()?)))
+    }
+}
+
+/// True when a reading belongs to the time before the newest start or rescale.
+fn is_older_life(job: &FlinkJobSnapshot, latest: &FlinkJobSnapshot, measured: Timestamp) -> bool {
+    let other_job = job.job_id.is_some() && latest.job_id.is_some() && job.job_id != latest.job_id;
+    let restarted = matches!((job.restarts, latest.restarts), (Some(then), Some(now)) if then != now);
+    let before_start = latest.running_since.is_some_and(|since| measured < since);
+    let not_running = job.state.as_deref().is_some_and(|state| state != "RUNNING");
+    let same_shape = job.vertices.len() == latest.vertices.len();
+    let rescaled = same_shape && job.vertices.iter().zip(&latest.vertices).any(|(then, now)| then.id == now.id && then.parallelism != now.parallelism);
+    other_job || restarted || before_start || not_running || rescaled
+}
+
+/// The vertices of a sample in the order of the newest reading.
+fn column<'a>(job: &'a FlinkJobSnapshot, latest: &FlinkJobSnapshot) -> Vec<Option<&'a Vertex>> {
+    latest
+        .vertices
+        .iter()
+        .enumerate()
+        .map(|(position, vertex)| match job.vertices.get(position) {
+            // the order of vertices is the same in nearly all readings
+            Some(same) if same.id == vertex.id => Some(same),
+            _ => job.vertices.iter().find(|other| other.id == vertex.id),
+        })
+        .collect()
+}
