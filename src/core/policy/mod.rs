@@ -14,7 +14,7 @@ use super::units::{Amount, Count, Duration};
 
 /// Every field with its value in force.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is one documented field of the policy")]
+#[expect(clippy::struct_excessive_bools, missing_docs, reason = "each is a field of PolicyInput, and documented there")]
 pub struct Policy {
     pub min: Count,
     pub max: Count,
@@ -58,6 +58,7 @@ pub struct Floor {
 
 /// What to do when the demand is unknown.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "each is a field of PolicyInput, and documented there")]
 pub struct OnUnknown {
     pub fallback: Option<Count>,
     pub after_failures: u32,
@@ -67,6 +68,7 @@ pub struct OnUnknown {
 
 /// Limits of one direction.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "each is a field of PolicyInput, and documented there")]
 pub struct Direction {
     pub stabilization: Duration,
     pub cooldown: Duration,
@@ -76,6 +78,7 @@ pub struct Direction {
 
 /// What stands behind the number.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "each is a field of PolicyInput, and documented there")]
 pub struct Consumer {
     pub kind: ConsumerKind,
     pub tolerance_up: f64,
@@ -87,6 +90,7 @@ pub struct Consumer {
 
 /// Fields of `druidWorkers`.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "each is a field of PolicyInput, and documented there")]
 pub struct DruidPolicy {
     pub slots_per_worker: Option<Count>,
     pub headroom_ratio: f64,
@@ -98,7 +102,7 @@ pub struct DruidPolicy {
 
 /// Fields of `flinkJob`.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is one documented field of the policy")]
+#[expect(clippy::struct_excessive_bools, missing_docs, reason = "each is a field of PolicyInput, and documented there")]
 pub struct FlinkPolicy {
     pub window: Duration,
     pub stabilization_after_start: Duration,

@@ -4,7 +4,7 @@ use super::BacklogSnapshot;
 use crate::core::advice::{Confidence, Input, InputState};
 use crate::core::decide::Case;
 use crate::core::policy::Policy;
-use crate::core::reasons::{Num, Reason};
+use crate::core::reasons::{Names, Num, Reason};
 use crate::core::request::Series;
 use crate::core::trust::{self, Trust};
 use crate::core::units::{Count, Known, Timestamp, as_f64, seconds_between};
@@ -179,7 +179,8 @@ fn backlog(case: &Case<'_>, reading: &BacklogSnapshot, demand: &mut Demand) {
         let ready = demand.replicas.unwrap_or(values.len() as Count).max(values.len() as Count);
         let missing = ready - known;
         if missing > 0 {
-            demand.missing.push(format!("{missing} of {ready} replicas (assumed at their target)"));
+            let missing = format!("{missing} of {ready} replicas, which are taken at their target when that lowers, and at zero when it raises");
+            demand.notices.push(Reason::IncompleteReading { missing: Names(vec![missing]) });
         }
         demand.per_replica = Some((sum, missing));
         demand.backlog = Some(sum);

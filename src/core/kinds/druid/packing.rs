@@ -73,11 +73,6 @@ pub struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    /// Plain tasks only.
-    #[must_use]
-    pub const fn plain(count: Count) -> Self {
-        Self { special: Vec::new(), plain: count }
-    }
 
     /// Adds a task. `ratio_matters` is true when there is a limit for `index_parallel` tasks.
     pub fn add(&mut self, task: &'a PendingTask, ratio_matters: bool) {
@@ -102,11 +97,6 @@ impl<'a> Load<'a> {
         self.special.iter().fold(self.plain, |sum, task| sum.saturating_add(task.slots))
     }
 
-    /// The largest task, in slots.
-    #[must_use]
-    pub fn largest(&self) -> Count {
-        self.special.iter().map(|task| task.slots).max().unwrap_or(0).max(u64::from(self.plain > 0))
-    }
 
     /// Largest tasks first.
     pub fn sort(&mut self) {

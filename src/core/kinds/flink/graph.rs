@@ -106,7 +106,7 @@ impl Graph {
         let (mut wanted, mut read) = (0.0, 0.0);
         for input in inputs {
             let (Some(from), Some(demand)) = (figures.get(*input), targets.get(*input)) else { continue };
-            let ratio = self.ratio(*input, inputs, own, figures);
+            let ratio = self.ratio(*input, inputs, own, figures, policy);
             target.rate = target.rate.zip(demand.rate).zip(ratio).map(|((sum, rate), ratio)| sum + rate * ratio);
             target.catch_up = target.catch_up.zip(demand.catch_up).zip(ratio).map(|((sum, rate), ratio)| sum + rate * ratio);
             target.backlog_unknown |= demand.backlog_unknown;
@@ -133,7 +133,7 @@ impl Graph {
     }
 
     /// Records over the edge for each record that the input reads; 0 unless both are known to flow.
-    fn ratio(&self, input: usize, inputs: &[usize], own: &Figures, figures: &[Figures]) -> Option<f64> {
+    fn ratio(&self, input: usize, inputs: &[usize], own: &Figures, figures: &[Figures], policy: &Policy) -> Option<f64> {
         let from = figures.get(input)?;
         let read = from.input?;
         let others = || inputs.iter().filter(|other| **other != input);
@@ -145,7 +145,12 @@ impl Graph {
         } else {
             from.output?
         };
-        Some(if edge > 0.0 && read > 0.0 { edge / read } else { 0.0 })
+        match (edge > 0.0, read > 0.0) {
+            (true, true) => Some(edge / read),
+            // records without a source of them: the ratio is unknown, not huge and not zero
+            (true, false) if policy.flink.doubt_holds => None,
+            _ => Some(0.0),
+        }
     }
 }
 
