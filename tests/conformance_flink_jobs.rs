@@ -42,7 +42,10 @@ fn the_preset_decides_every_job_as_flinks_own_autoscaler_does() {
         for (expected, part) in parts.iter().zip(&advice.parts) {
             let figures = part.vertex.expect("figures");
             if expected["recommended"].as_u64() != part.recommended {
-                wrong.push(format!("{name} {}: parallelism {:?}, not {} (wanted {:?}, {:?})", part.name, part.recommended, expected["recommended"], part.wanted, part.limits));
+                wrong.push(format!(
+                    "{name} {}: parallelism {:?}, not {} (wanted {:?}, {:?})",
+                    part.name, part.recommended, expected["recommended"], part.wanted, part.limits
+                ));
             }
             for (what, ours) in [
                 ("targetPerSecond", figures.target_per_second),

@@ -53,7 +53,11 @@ fn queue() -> impl Strategy<Value = Value> {
 
 fn workers() -> impl Strategy<Value = Vec<Value>> {
     vec((1u64..20, 0u64..25, prop::bool::weighted(0.8)), 0..12).prop_map(|workers| {
-        workers.into_iter().enumerate().map(|(ordinal, (capacity, used, enabled))| json!({ "host": format!("mm-{ordinal}:8091"), "capacity": capacity, "used": used, "enabled": enabled })).collect()
+        workers
+            .into_iter()
+            .enumerate()
+            .map(|(ordinal, (capacity, used, enabled))| json!({ "host": format!("mm-{ordinal}:8091"), "capacity": capacity, "used": used, "enabled": enabled }))
+            .collect()
     })
 }
 

@@ -117,9 +117,9 @@ pub enum Direction {
 pub enum Unit {
     /// Replicas of the scale target.
     Replicas,
-    /// TaskManagers.
+    /// `TaskManagers`.
     TaskManagers,
-    /// Task slots, where the slots of a TaskManager are unknown.
+    /// Task slots, where the slots of a `TaskManager` are unknown.
     Slots,
 }
 

@@ -73,12 +73,11 @@ impl<'a> Case<'a> {
     /// of a reading whether nothing waited, arrived or was in work then. A one-shot question starts counting now.
     #[must_use]
     pub fn idle_seconds<S: Observed>(&self, series: &Series<S>, quiet: impl Fn(&S) -> bool) -> f64 {
-        let since = match self.memory {
-            Some(memory) => memory.last_active_at.map_or(memory.since, |at| at.max(memory.since)),
-            None => {
-                let idle = series.history.iter().rev().take_while(|reading| quiet(reading)).last();
-                idle.map_or(self.now, |reading| trust::measured_at(reading.as_ref(), self.now))
-            }
+        let since = if let Some(memory) = self.memory {
+            memory.last_active_at.map_or(memory.since, |at| at.max(memory.since))
+        } else {
+            let idle = series.history.iter().rev().take_while(|reading| quiet(reading)).last();
+            idle.map_or(self.now, |reading| trust::measured_at(reading.as_ref(), self.now))
         };
         seconds_between(since, self.now).max(0.0)
     }
@@ -327,12 +326,12 @@ fn decide(
     let allowed = ladder.value;
     let mut in_hand_reasons = Vec::new();
     let safe = in_hand(allowed, &mut in_hand_reasons, actions);
-    if safe != allowed {
+    if safe == allowed {
+        reasons.append(&mut in_hand_reasons);
+    } else {
         held |= safe == current;
         in_hand_reasons.append(&mut reasons);
         reasons = in_hand_reasons;
-    } else {
-        reasons.append(&mut in_hand_reasons);
     }
     held = (held || ladder.waits()) && safe == current && wanted != current;
     judged.memory.wishes = wishes;
@@ -427,7 +426,14 @@ fn remember(case: &Case<'_>, trust: &Trust, judged: &mut Judged, verdict: &Verdi
     }
 }
 
-fn answer(case: &Case<'_>, trust: &Trust, judged: Judged, mut verdict: Verdict, consumer: Option<super::advice::ConsumerView>, mut actions: Vec<Action>) -> Advice {
+fn answer(
+    case: &Case<'_>,
+    trust: &Trust,
+    judged: Judged,
+    mut verdict: Verdict,
+    consumer: Option<super::advice::ConsumerView>,
+    mut actions: Vec<Action>,
+) -> Advice {
     let (current, recommended) = (judged.current, verdict.recommended);
     if judged.memory.foreign_changes >= 2
         && let (Some(count), Some(told)) = (current, case.memory.and_then(|memory| memory.recommended))

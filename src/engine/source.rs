@@ -13,7 +13,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// One reading.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Snapshot {
-    /// Druid MiddleManagers or Indexers.
+    /// Druid `MiddleManagers` or Indexers.
     DruidWorkers(DruidWorkersSnapshot),
     /// A Flink job.
     FlinkJob(FlinkJobSnapshot),

@@ -76,7 +76,8 @@ fn sc_006_workers_missing_from_the_list_are_no_smaller_pool() {
 #[test]
 fn sc_009_classes_of_workers_are_judged_apart() {
     // by the sum of free slots: nothing, and streaming stays blocked
-    let worker = |class: &str, ordinal: usize, used: u64| json!({ "host": format!("mm-{class}-{ordinal}:8091"), "capacity": 4, "used": used, "category": class });
+    let worker =
+        |class: &str, ordinal: usize, used: u64| json!({ "host": format!("mm-{class}-{ordinal}:8091"), "capacity": 4, "used": used, "category": class });
     let task = |n: usize| json!({ "id": format!("t{n}"), "category": "streaming" });
     let advice = advise(&json!({ "kind": "druidWorkers",
         "snapshot": { "workers": [worker("streaming", 0, 4), worker("streaming", 1, 4), worker("batch", 0, 2), worker("batch", 1, 0), worker("batch", 2, 0)],
@@ -89,8 +90,11 @@ fn sc_009_classes_of_workers_are_judged_apart() {
 #[test]
 fn sc_010_a_draining_worker_is_enabled_again_before_one_is_bought() {
     // 4 + 1 while worker 3 drains on
-    let snapshot = json!({ "workers": [worker(0, 15, 15, true), worker(1, 14, 15, true), worker(2, 14, 15, true), worker(3, 3, 15, false)], "pending": { "count": 10 } });
-    let advice = advise(&json!({ "kind": "druidWorkers", "replicas": { "spec": 4, "ready": 4 }, "snapshot": snapshot, "policy": policy(json!({ "min": 1, "max": 8 })) }));
+    let snapshot =
+        json!({ "workers": [worker(0, 15, 15, true), worker(1, 14, 15, true), worker(2, 14, 15, true), worker(3, 3, 15, false)], "pending": { "count": 10 } });
+    let advice = advise(
+        &json!({ "kind": "druidWorkers", "replicas": { "spec": 4, "ready": 4 }, "snapshot": snapshot, "policy": policy(json!({ "min": 1, "max": 8 })) }),
+    );
     assert_eq!(advice.recommended, Some(4));
     assert_eq!(steps(&advice, ActionKind::EnableWorker), [3]);
     let call = advice.actions.iter().find_map(|action| action.request.as_ref()).expect("a call");
@@ -113,7 +117,9 @@ fn sc_013_publishing_is_work_in_hand() {
     let mut list = workers(&[3, 3, 2, 2, 0], 4);
     list[4]["used"] = json!(3);
     list[4]["tasks"] = json!(tasks);
-    let advice = advise(&json!({ "kind": "druidWorkers", "replicas": { "spec": 5, "ready": 5 }, "snapshot": { "workers": list, "pending": { "count": 0 } }, "policy": policy(json!({ "min": 2, "max": 8 })) }));
+    let advice = advise(
+        &json!({ "kind": "druidWorkers", "replicas": { "spec": 5, "ready": 5 }, "snapshot": { "workers": list, "pending": { "count": 0 } }, "policy": policy(json!({ "min": 2, "max": 8 })) }),
+    );
     assert_eq!((advice.recommended, advice.outcome), (Some(5), Outcome::Hold));
     assert!(has(&advice, "PublishingTasks") && said(&advice).contains("3 tasks on druid-mm-4"), "{}", said(&advice));
 }
@@ -121,7 +127,9 @@ fn sc_013_publishing_is_work_in_hand() {
 #[test]
 fn empty_and_disabled_workers_at_the_top_go_and_only_those() {
     let snapshot = |third: Value, last: Value| json!({ "workers": [worker(0, 3, 15, true), worker(1, 0, 15, true), third, last], "pending": { "count": 0 } });
-    let ask = |snapshot: Value| advise(&json!({ "kind": "druidWorkers", "replicas": { "spec": 4, "ready": 4 }, "snapshot": snapshot, "policy": policy(json!({ "min": 1, "max": 8 })) }));
+    let ask = |snapshot: Value| {
+        advise(&json!({ "kind": "druidWorkers", "replicas": { "spec": 4, "ready": 4 }, "snapshot": snapshot, "policy": policy(json!({ "min": 1, "max": 8 })) }))
+    };
     let both = ask(snapshot(worker(2, 0, 15, false), worker(3, 0, 15, false)));
     assert_eq!(both.recommended, Some(2), "{}", said(&both));
     let last = ask(snapshot(worker(2, 0, 15, true), worker(3, 0, 15, false)));

@@ -48,7 +48,10 @@ fn sc_029_a_source_never_has_more_subtasks_than_partitions() {
     for (rate, low, high) in [(1.8, 15, 15), (0.5, 15, 15), (0.1, 10, 15)] {
         // at 100 subtasks and 100 % aimed utilization the wish is rate x 100
         let source = with(vertex("kafka-source", 100, 0.7, 1000.0), json!({ "partitions": 15, "maxParallelism": 180, "pendingRecords": 0 }));
-        let advice = ask(job(vec![source], json!({})), json!({ "sourceRates": {}, "growthRatio": 0, "targetUtilization": 0.7, "catchUpWithin": "0s", "vertexMax": 180, "scaleDown": { "stabilization": "0s", "maxFactor": 1 } }));
+        let advice = ask(
+            job(vec![source], json!({})),
+            json!({ "sourceRates": {}, "growthRatio": 0, "targetUtilization": 0.7, "catchUpWithin": "0s", "vertexMax": 180, "scaleDown": { "stabilization": "0s", "maxFactor": 1 } }),
+        );
         let got = parallelism(&advice, "kafka-source");
         assert!((low..=high).contains(&got), "{rate}: {got}");
         assert!(part_has(&advice, "kafka-source", "PartitionLimit"));
@@ -59,7 +62,10 @@ fn sc_029_a_source_never_has_more_subtasks_than_partitions() {
 fn sc_031_one_idle_vertex_does_not_stop_the_evaluation() {
     let idle = with(vertex("idle", 2, 0.0, 0.0), json!({ "pendingRecords": 0 }));
     let hot = with(vertex("hot", 4, 1.0, 1000.0), json!({ "pendingRecords": 0 }));
-    let advice = ask(job(vec![idle, hot], json!({})), json!({ "targetUtilization": 0.5, "utilizationMin": 0.0, "utilizationMax": 0.9, "catchUpWithin": "0s", "vertexMax": 32 }));
+    let advice = ask(
+        job(vec![idle, hot], json!({})),
+        json!({ "targetUtilization": 0.5, "utilizationMin": 0.0, "utilizationMax": 0.9, "catchUpWithin": "0s", "vertexMax": 32 }),
+    );
     assert_eq!((parallelism(&advice, "hot"), parallelism(&advice, "idle")), (8, 2), "{}", said(&advice));
     assert!(!serde_json::to_string(&advice).expect("json").contains("NaN"));
 }
@@ -84,7 +90,10 @@ fn sc_033_memory_pressure_is_not_mended_by_parallelism() {
 #[test]
 fn sc_034_never_more_than_the_slots_that_can_be_had() {
     let source = with(vertex("all", 32, 1.0, 1400.0), json!({ "pendingRecords": 0 }));
-    let advice = ask(job(vec![source], json!({ "schedulableSlots": 40 })), json!({ "targetUtilization": 0.5, "utilizationMax": 0.9, "catchUpWithin": "0s", "vertexMax": 128 }));
+    let advice = ask(
+        job(vec![source], json!({ "schedulableSlots": 40 })),
+        json!({ "targetUtilization": 0.5, "utilizationMax": 0.9, "catchUpWithin": "0s", "vertexMax": 128 }),
+    );
     let got = parallelism(&advice, "all");
     assert!((32..=40).contains(&got), "{got}");
     assert_eq!(advice.parts[0].wanted, Some(64));

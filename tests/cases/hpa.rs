@@ -8,7 +8,9 @@ use super::{advise, ago, has, immediate, said};
 #[test]
 fn sc_092_a_huge_backlog_is_a_finite_wish() {
     for backlog in [214_748_365_i64, i64::MAX] {
-        let advice = advise(&json!({ "kind": "backlog", "replicas": { "spec": 50 }, "snapshot": { "backlog": backlog }, "policy": { "perReplicaBacklog": 0.1, "max": 50 } }));
+        let advice = advise(
+            &json!({ "kind": "backlog", "replicas": { "spec": 50 }, "snapshot": { "backlog": backlog }, "policy": { "perReplicaBacklog": 0.1, "max": 50 } }),
+        );
         assert_eq!(advice.recommended, Some(50));
         assert!(advice.wanted > Some(50));
     }
@@ -17,8 +19,10 @@ fn sc_092_a_huge_backlog_is_a_finite_wish() {
 #[test]
 fn sc_094_a_missing_signal_may_raise_and_never_lowers() {
     let ask = |cpu: u64| {
-        advise(&json!({ "kind": "backlog", "replicas": { "spec": 3 }, "snapshot": { "signals": [{ "name": "cpu", "wanted": cpu }, { "name": "backlog", "wanted": null }] },
-        "policy": immediate(json!({ "max": 5 })) }))
+        advise(
+            &json!({ "kind": "backlog", "replicas": { "spec": 3 }, "snapshot": { "signals": [{ "name": "cpu", "wanted": cpu }, { "name": "backlog", "wanted": null }] },
+        "policy": immediate(json!({ "max": 5 })) }),
+        )
     };
     let low = ask(1);
     assert_eq!((low.recommended, low.outcome), (Some(3), Outcome::Hold));
@@ -44,7 +48,9 @@ fn sc_095_and_097_a_step_that_the_tolerance_swallows_is_said() {
 
 #[test]
 fn sc_098_a_surge_is_not_the_wanted_count() {
-    let advice = advise(&json!({ "kind": "backlog", "replicas": { "spec": 5, "status": 7 }, "snapshot": { "backlog": 500 }, "policy": immediate(json!({ "min": 2, "max": 20, "perReplicaBacklog": 100 })) }));
+    let advice = advise(
+        &json!({ "kind": "backlog", "replicas": { "spec": 5, "status": 7 }, "snapshot": { "backlog": 500 }, "policy": immediate(json!({ "min": 2, "max": 20, "perReplicaBacklog": 100 })) }),
+    );
     assert_eq!((advice.recommended, advice.outcome), (Some(5), Outcome::Keep));
 }
 
@@ -69,7 +75,11 @@ fn sc_100_a_counter_that_went_back_is_a_reset() {
 #[test]
 fn sc_106_a_slow_clock_is_corrected_and_said() {
     let snapshot = |offset: Value| json!({ "observedAt": ago(61), "receivedAt": ago(1), "senderClockOffsetSeconds": offset, "backlog": 12 });
-    let ask = |offset: Value| advise(&json!({ "kind": "backlog", "replicas": { "spec": 0 }, "snapshot": snapshot(offset), "policy": { "min": 0, "perReplicaBacklog": 10, "staleAfter": "60s" } }));
+    let ask = |offset: Value| {
+        advise(
+            &json!({ "kind": "backlog", "replicas": { "spec": 0 }, "snapshot": snapshot(offset), "policy": { "min": 0, "perReplicaBacklog": 10, "staleAfter": "60s" } }),
+        )
+    };
     let corrected = ask(json!(-60));
     assert_eq!(corrected.recommended, Some(2));
     assert!(has(&corrected, "ClockSkew") && said(&corrected).contains("1m"), "{}", said(&corrected));
@@ -78,18 +88,24 @@ fn sc_106_a_slow_clock_is_corrected_and_said() {
 
 #[test]
 fn sc_109_only_live_replicas_count() {
-    let advice = advise(&json!({ "kind": "backlog", "replicas": { "spec": 2, "ready": 2 }, "snapshot": { "perReplica": [180, 190] }, "policy": { "min": 2, "max": 10, "perReplicaBacklog": 100 } }));
+    let advice = advise(
+        &json!({ "kind": "backlog", "replicas": { "spec": 2, "ready": 2 }, "snapshot": { "perReplica": [180, 190] }, "policy": { "min": 2, "max": 10, "perReplicaBacklog": 100 } }),
+    );
     assert_eq!(advice.recommended, Some(4));
 }
 
 #[test]
 fn sc_111_two_quiet_seconds_are_no_window() {
-    let advice = advise(&json!({ "kind": "backlog", "replicas": { "spec": 10 }, "snapshot": { "observedAt": ago(0), "backlog": 0 }, "history": [{ "observedAt": ago(2), "backlog": 0 }],
-        "policy": { "min": 0, "max": 50, "perReplicaBacklog": 10, "scaleDown": { "stabilization": "60s" } } }));
+    let advice = advise(
+        &json!({ "kind": "backlog", "replicas": { "spec": 10 }, "snapshot": { "observedAt": ago(0), "backlog": 0 }, "history": [{ "observedAt": ago(2), "backlog": 0 }],
+        "policy": { "min": 0, "max": 50, "perReplicaBacklog": 10, "scaleDown": { "stabilization": "60s" } } }),
+    );
     assert_eq!((advice.recommended, advice.outcome), (Some(10), Outcome::Hold));
     assert!(has(&advice, "WindowNotFull") && said(&advice).contains("2 s of 1m"), "{}", said(&advice));
-    let busy = advise(&json!({ "kind": "backlog", "replicas": { "spec": 10 }, "snapshot": { "observedAt": ago(0), "backlog": 200 }, "history": [{ "observedAt": ago(2), "backlog": 200 }],
-        "policy": { "min": 0, "max": 50, "perReplicaBacklog": 10, "scaleDown": { "stabilization": "60s" } } }));
+    let busy = advise(
+        &json!({ "kind": "backlog", "replicas": { "spec": 10 }, "snapshot": { "observedAt": ago(0), "backlog": 200 }, "history": [{ "observedAt": ago(2), "backlog": 200 }],
+        "policy": { "min": 0, "max": 50, "perReplicaBacklog": 10, "scaleDown": { "stabilization": "60s" } } }),
+    );
     assert_eq!(busy.recommended, Some(20), "raises are allowed in that time");
 }
 
@@ -97,7 +113,9 @@ fn sc_111_two_quiet_seconds_are_no_window() {
 fn sc_126_one_missing_value_of_160_is_taken_at_its_target() {
     let mut values = vec![json!(30); 159];
     values.push(Value::Null);
-    let advice = advise(&json!({ "kind": "backlog", "replicas": { "spec": 160, "ready": 160 }, "snapshot": { "perReplica": values }, "policy": immediate(json!({ "min": 10, "max": 160, "perReplicaBacklog": 100 })) }));
+    let advice = advise(
+        &json!({ "kind": "backlog", "replicas": { "spec": 160, "ready": 160 }, "snapshot": { "perReplica": values }, "policy": immediate(json!({ "min": 10, "max": 160, "perReplicaBacklog": 100 })) }),
+    );
     assert_eq!(advice.recommended, Some(49), "{}", said(&advice));
     assert!(said(&advice).contains("1 of 160"), "{}", said(&advice));
 }

@@ -17,7 +17,9 @@ fn sc_077_an_unreachable_source_holds_and_says_so() {
 
 #[test]
 fn sc_079_a_metric_in_the_quintillions_is_no_zero() {
-    let advice = advise(&json!({ "kind": "backlog", "replicas": { "spec": 5 }, "snapshot": { "backlog": 1_200_000_000_000_000_000_i64 }, "policy": { "max": 30, "perReplicaBacklog": 1000 } }));
+    let advice = advise(
+        &json!({ "kind": "backlog", "replicas": { "spec": 5 }, "snapshot": { "backlog": 1_200_000_000_000_000_000_i64 }, "policy": { "max": 30, "perReplicaBacklog": 1000 } }),
+    );
     assert_eq!(advice.recommended, Some(30));
 }
 
@@ -38,7 +40,9 @@ fn sc_087_the_fallback_works_at_zero_too() {
 #[test]
 fn sc_088_active_means_above_the_threshold() {
     for (backlog, active) in [(0, false), (1, true)] {
-        let advice = advise(&json!({ "kind": "backlog", "replicas": { "spec": 1 }, "snapshot": { "backlog": backlog }, "policy": { "min": 0, "activationBacklog": 0, "perReplicaBacklog": 5 } }));
+        let advice = advise(
+            &json!({ "kind": "backlog", "replicas": { "spec": 1 }, "snapshot": { "backlog": backlog }, "policy": { "min": 0, "activationBacklog": 0, "perReplicaBacklog": 5 } }),
+        );
         assert_eq!(advice.active, Some(active));
     }
 }
@@ -73,6 +77,8 @@ fn sc_091_one_failed_poll_is_no_outage() {
 
 #[test]
 fn sc_121_impossible_bounds_are_refused_by_name() {
-    let Refusal::Invalid(problems) = refusal(&json!({ "kind": "backlog", "policy": { "min": 0, "max": -3, "perReplicaBacklog": 10 } })) else { panic!("a refusal that names the field") };
+    let Refusal::Invalid(problems) = refusal(&json!({ "kind": "backlog", "policy": { "min": 0, "max": -3, "perReplicaBacklog": 10 } })) else {
+        panic!("a refusal that names the field")
+    };
     assert!(problems.iter().any(|problem| problem.path == "policy.max" && problem.message.contains("-3")), "{problems:?}");
 }

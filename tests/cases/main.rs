@@ -40,7 +40,11 @@ pub fn said(advice: &Advice) -> String {
     let mut text = String::new();
     for list in ["reasons", "limits", "actions"] {
         for entry in json[list].as_array().expect("a list") {
-            text.push_str(&format!("{} {}\n", entry["code"].as_str().or(entry["action"].as_str()).unwrap_or_default(), entry["message"].as_str().unwrap_or_default()));
+            text.push_str(&format!(
+                "{} {}\n",
+                entry["code"].as_str().or(entry["action"].as_str()).unwrap_or_default(),
+                entry["message"].as_str().unwrap_or_default()
+            ));
         }
     }
     text

@@ -319,7 +319,7 @@ pub struct ConsumerInput {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ConsumerKind {
-    /// A HorizontalPodAutoscaler, KEDA's included: `AverageValue` with target 1.
+    /// A `HorizontalPodAutoscaler`, KEDA's included: `AverageValue` with target 1.
     Hpa,
 }
 

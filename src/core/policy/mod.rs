@@ -14,7 +14,7 @@ use super::units::{Amount, Count, Duration};
 
 /// Every field with its value in force.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::struct_excessive_bools, missing_docs, reason = "each is a field of PolicyInput, and documented there")]
+#[expect(missing_docs, reason = "each is a field of PolicyInput, and documented there")]
 pub struct Policy {
     pub min: Count,
     pub max: Count,

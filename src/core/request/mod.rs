@@ -23,7 +23,7 @@ use super::units::{Amount, Count, Timestamp};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Kind {
-    /// Druid MiddleManagers or Indexers: task slots against pending tasks.
+    /// Druid `MiddleManagers` or Indexers: task slots against pending tasks.
     DruidWorkers,
     /// A Flink streaming job: true processing rates through the job graph.
     FlinkJob,
@@ -148,7 +148,7 @@ impl<S> Series<S> {
 /// The readings, by kind.
 #[derive(Clone, Debug)]
 pub enum Readings {
-    /// Druid MiddleManagers or Indexers.
+    /// Druid `MiddleManagers` or Indexers.
     DruidWorkers(Series<DruidWorkersSnapshot>),
     /// A Flink job.
     FlinkJob(Series<FlinkJobSnapshot>),

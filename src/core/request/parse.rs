@@ -4,6 +4,8 @@
 //! its type. When a member does not fit, a slower third pass reads it again as a tree: each misfit is noted with its
 //! path and removed, until the rest fits, so that a caller sees all problems at once and not one after the other.
 
+use std::fmt::Write;
+
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -111,22 +113,18 @@ pub enum Batch {
 
 fn parse_str(text: &str, clock: Timestamp) -> Result<Request, Refusal> {
     let mut problems = Vec::new();
-    let members = match from_str::<Members<'_>>(text) {
-        Ok(members) => members,
+    let Ok(members) = from_str::<Members<'_>>(text) else {
         // Either no JSON at all, or JSON of another form: the tree tells which, and lists unknown members
-        Err(_) => {
-            let tree: Value = from_str::<&RawValue>(text).and_then(|raw| from_str(raw.get())).map_err(|error| Refusal::NotJson(error.to_string()))?;
-            return Err(Refusal::Invalid(members_problems(&tree)));
-        }
+        let tree: Value = from_str::<&RawValue>(text).and_then(|raw| from_str(raw.get())).map_err(|error| Refusal::NotJson(error.to_string()))?;
+        return Err(Refusal::Invalid(members_problems(&tree)));
     };
-    let kind = match read::<String>(members.kind, "kind", &mut problems) {
-        Some(name) => Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or(Refusal::KindNotSupported(name))?,
-        None => {
-            if problems.is_empty() {
-                problems.push(Problem::new("kind", "is missing: expected one of druidWorkers, flinkJob, backlog"));
-            }
-            return Err(Refusal::Invalid(problems));
+    let kind = if let Some(name) = read::<String>(members.kind, "kind", &mut problems) {
+        Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or(Refusal::KindNotSupported(name))?
+    } else {
+        if problems.is_empty() {
+            problems.push(Problem::new("kind", "is missing: expected one of druidWorkers, flinkJob, backlog"));
         }
+        return Err(Refusal::Invalid(problems));
     };
     let name = read::<String>(members.name, "name", &mut problems);
     let now = read(members.now, "now", &mut problems).unwrap_or(clock);
@@ -234,10 +232,7 @@ pub fn parse_value<T: DeserializeOwned>(tree: Value) -> Result<T, Vec<Problem>> 
 fn all_problems<T: DeserializeOwned>(mut tree: Value) -> Vec<Problem> {
     let mut problems: Vec<Problem> = Vec::new();
     while problems.len() < MOST_PROBLEMS {
-        let error = match serde_path_to_error::deserialize::<_, T>(&tree) {
-            Ok(_) => break,
-            Err(error) => error,
-        };
+        let Err(error) = serde_path_to_error::deserialize::<_, T>(&tree) else { break };
         let path: Vec<Segment> = error.path().iter().filter_map(Segment::from).collect();
         let text = error.inner().to_string();
         if let Some(field) = missing_field(&text) {
@@ -278,7 +273,8 @@ fn join(path: &[Segment], last: Option<&str>) -> String {
     let mut text = String::new();
     for segment in path {
         match segment {
-            Segment::Index(index) => text.push_str(&format!("[{index}]")),
+            // writing to a String cannot fail
+            Segment::Index(index) => _ = write!(text, "[{index}]"),
             Segment::Key(key) => {
                 if !text.is_empty() {
                     text.push('.');

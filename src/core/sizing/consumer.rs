@@ -1,4 +1,4 @@
-//! What a HorizontalPodAutoscaler makes of a published count.
+//! What a `HorizontalPodAutoscaler` makes of a published count.
 //!
 //! With `AverageValue` and target 1 it compares `value / (1 x status.replicas)` with its tolerance band. Inside the
 //! band it proposes the *status* count; outside it `ceil(value)`, whatever runs. From 10 replicas on a band of ten

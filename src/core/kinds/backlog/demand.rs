@@ -304,7 +304,8 @@ fn inputs(demand: &mut Demand, reading: &BacklogSnapshot) {
     let assumed = reading.backlog.is_none() && reading.per_replica.is_none() && demand.backlog.is_some();
     let contradicts = !demand.contradictions.is_empty();
     let state = |value: Option<f64>, otherwise: InputState| if value.is_some() { otherwise } else { InputState::Missing };
-    let backlog_state = if contradicts { InputState::Contradictory } else { state(demand.backlog, if assumed { InputState::Assumed } else { InputState::Fresh }) };
+    let backlog_state =
+        if contradicts { InputState::Contradictory } else { state(demand.backlog, if assumed { InputState::Assumed } else { InputState::Fresh }) };
     let mut inputs = vec![Input { name: "backlogRecords", value: demand.backlog, age_seconds: age, state: backlog_state }];
     let mut add = |name, value: Option<f64>, state| {
         if value.is_some() {
@@ -316,14 +317,9 @@ fn inputs(demand: &mut Demand, reading: &BacklogSnapshot) {
     add("lagSeconds", demand.lag_seconds, InputState::Fresh);
     add("inFlight", reading.in_flight.map(as_f64), InputState::Fresh);
     add("busyRatio", reading.busy_ratio.known(), InputState::Fresh);
-    let capacity_state = match demand.capacity.map(|capacity| capacity.source) {
-        Some(Source::Declared) => InputState::Fresh,
-        Some(Source::LowerBound | Source::Remembered) => InputState::Assumed,
-        _ => InputState::Fresh,
-    };
     if let Some(capacity) = demand.capacity {
-        let name = "capacityPerReplicaPerSecond";
-        inputs.push(Input { name, value: Some(capacity.per_replica), age_seconds: age, state: if capacity.source == Source::Remembered { InputState::Fresh } else { capacity_state } });
+        let state = if capacity.is_lower_bound() { InputState::Assumed } else { InputState::Fresh };
+        inputs.push(Input { name: "capacityPerReplicaPerSecond", value: Some(capacity.per_replica), age_seconds: age, state });
     }
     demand.inputs = inputs;
 }

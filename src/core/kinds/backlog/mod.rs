@@ -68,7 +68,11 @@ fn judge(case: &Case<'_>, series: &Series<BacklogSnapshot>, reading: &BacklogSna
     let mut wishes = wishes(case, series, reading, demand, judged);
     wishes.sort_by(|a, b| b.0.total_cmp(&a.0));
     let Some((wish, _)) = wishes.first() else {
-        let detail = if demand.missing.is_empty() { "neither rates, a threshold nor signals are given".to_owned() } else { format!("missing {}", demand.missing.join(", ")) };
+        let detail = if demand.missing.is_empty() {
+            "neither rates, a threshold nor signals are given".to_owned()
+        } else {
+            format!("missing {}", demand.missing.join(", "))
+        };
         judged.complete = false;
         judged.hold.push(Reason::DemandUnknown { detail });
         judged.hold.append(&mut judged.no_lower);
@@ -194,12 +198,15 @@ fn by_lower_bound(series: &Series<BacklogSnapshot>, load: Load, need: rate::Need
     let is_quiet = |backlog: f64, arrival: f64| backlog <= (arrival * 5.0).max(1.0);
     if !is_quiet(load.backlog, load.arrival) {
         let needed = need.when_changed.max(as_f64(current));
-        wishes.push((needed, Reason::DemandAboveCapacity {
-            arrival_per_second: Rate(load.arrival),
-            capacity_per_replica_per_second: Rate(load.capacity),
-            target_utilization: Share(1.0),
-            needed: Num(needed),
-        }));
+        wishes.push((
+            needed,
+            Reason::DemandAboveCapacity {
+                arrival_per_second: Rate(load.arrival),
+                capacity_per_replica_per_second: Rate(load.capacity),
+                target_utilization: Share(1.0),
+                needed: Num(needed),
+            },
+        ));
         return;
     }
     let was_quiet = series.history.iter().all(|reading| {
@@ -207,9 +214,16 @@ fn by_lower_bound(series: &Series<BacklogSnapshot>, load: Load, need: rate::Need
         reading.backlog.is_some_and(|backlog| is_quiet(demand::non_negative(backlog), arrival))
     });
     let probe = !judged.one_shot && was_quiet && load.arrival < as_f64(current) * load.capacity * 1.000_001;
-    let needed = if load.arrival <= 0.0 && load.backlog <= 0.0 { 0 } else if probe { current.saturating_sub(1).max(1) } else { current };
+    let needed = if load.arrival <= 0.0 && load.backlog <= 0.0 {
+        0
+    } else if probe {
+        current.saturating_sub(1).max(1)
+    } else {
+        current
+    };
     judged.fit = Fit::Any;
-    let reason = if needed < current { Reason::SpareCapacity { current, needed: Num(as_f64(needed)) } } else { Reason::WithinTarget { current, wanted: needed } };
+    let reason =
+        if needed < current { Reason::SpareCapacity { current, needed: Num(as_f64(needed)) } } else { Reason::WithinTarget { current, wanted: needed } };
     wishes.push((as_f64(needed), reason));
 }
 
@@ -235,7 +249,9 @@ fn by_delay(case: &Case<'_>, demand: &Demand, judged: &mut Judged, wishes: &mut 
     }
     if items.is_some_and(|items| items <= as_f64(current)) {
         judged.notices.push(Reason::PoisonMessage { oldest_seconds: Secs(lag), backlog: Num(items.unwrap_or(0.0)) });
-        judged.actions.push(Action::new(ActionKind::Investigate, format!("look at the oldest message: it has waited for {} although replicas are free", Secs(lag))));
+        judged
+            .actions
+            .push(Action::new(ActionKind::Investigate, format!("look at the oldest message: it has waited for {} although replicas are free", Secs(lag))));
     }
     let by_rate = judged.load.map(|load| {
         let over = Load { backlog: (load.backlog - most * load.arrival).max(0.0), ..load };
@@ -254,13 +270,19 @@ fn broken_rollout(case: &Case<'_>, judged: &mut Judged) {
     if let Some(rollout) = replicas.rollout_seconds.map(Amount::get) {
         let unready = replicas.ready.zip(replicas.status.or(replicas.spec)).is_some_and(|(ready, wanted)| ready < wanted);
         if unready && rollout > case.policy.startup.seconds() {
-            judged.no_raise.push(Reason::RolloutInProgress { rollout_seconds: Secs(rollout), ready: Maybe(replicas.ready), existing: Maybe(replicas.status.or(replicas.spec)) });
+            judged.no_raise.push(Reason::RolloutInProgress {
+                rollout_seconds: Secs(rollout),
+                ready: Maybe(replicas.ready),
+                existing: Maybe(replicas.status.or(replicas.spec)),
+            });
         }
     }
     if let (Some(restarts), Some(count)) = (replicas.restarts_last10_minutes, replicas.ready.or(replicas.spec))
         && restarts >= 5.max(count)
     {
-        judged.no_raise.push(Reason::Restarting { detail: format!("{restarts} restarts in the last ten minutes over {count} replicas: they crash, and more would crash too") });
+        judged.no_raise.push(Reason::Restarting {
+            detail: format!("{restarts} restarts in the last ten minutes over {count} replicas: they crash, and more would crash too"),
+        });
     }
 }
 
@@ -270,12 +292,11 @@ fn in_flight_floor(case: &Case<'_>, reading: &BacklogSnapshot, demand: &Demand) 
     const LONG_SECONDS: f64 = 30.0;
     let Some(in_flight) = reading.in_flight.filter(|count| *count > 0) else { return 0 };
     let replicas = in_flight.div_ceil(case.policy.threads_per_replica.max(1));
-    match reading.seconds_per_item.map(Amount::get) {
-        Some(seconds) if seconds >= LONG_SECONDS => replicas,
-        Some(_) => 1,
-        None if demand.replicas.is_some_and(|count| replicas <= count) => replicas,
-        None => 1,
-    }
+    let is_long = match reading.seconds_per_item.map(Amount::get) {
+        Some(seconds) => seconds >= LONG_SECONDS,
+        None => demand.replicas.is_some_and(|count| replicas <= count),
+    };
+    if is_long { replicas } else { 1 }
 }
 
 /// What the next decision has to know of this reading.

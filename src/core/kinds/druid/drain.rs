@@ -1,6 +1,6 @@
 //! Lowering without killing: which workers go, what still runs there, and what has to happen first.
 //!
-//! A StatefulSet always removes its highest ordinal. So the count may fall to `n` only when every worker of an ordinal of
+//! A `StatefulSet` always removes its highest ordinal. So the count may fall to `n` only when every worker of an ordinal of
 //! at least `n` has been disabled *and* is empty. Empty but enabled is not enough: a task may be assigned between
 //! the reading and the removal. With `drain: preStop` the pods see to that themselves.
 //!
@@ -82,8 +82,8 @@ fn why_not(worker: &Worker) -> Reason {
     }
 }
 
-fn call(worker: &Worker, verb: &str) -> Option<ApiCall> {
-    Some(ApiCall { method: "POST", path: format!("/druid/indexer/v1/worker/{}/{verb}", worker.host), body: None })
+fn call(worker: &Worker, verb: &str) -> ApiCall {
+    ApiCall { method: "POST", path: format!("/druid/indexer/v1/worker/{}/{verb}", worker.host), body: None }
 }
 
 fn disable(worker: &Worker) -> Action {
@@ -93,14 +93,14 @@ fn disable(worker: &Worker) -> Action {
         let until = worker.drain_seconds().map_or_else(|| "at an unknown time".to_owned(), |seconds| format!("in about {}", Secs(seconds)));
         format!("disable {}: its {} tasks run on, and it is empty {until}", worker.host, worker.busy())
     };
-    Action { worker: Some(worker_ref(worker)), request: call(worker, "disable"), ..Action::new(ActionKind::DisableWorker, message) }
+    Action { worker: Some(worker_ref(worker)), request: Some(call(worker, "disable")), ..Action::new(ActionKind::DisableWorker, message) }
 }
 
 /// The step that gives a draining worker tasks again.
 #[must_use]
 pub fn enable(worker: &Worker) -> Action {
     let message = format!("enable {} again: it has {} free slots", worker.host, worker.capacity.saturating_sub(worker.busy()));
-    Action { worker: Some(worker_ref(worker)), request: call(worker, "enable"), ..Action::new(ActionKind::EnableWorker, message) }
+    Action { worker: Some(worker_ref(worker)), request: Some(call(worker, "enable")), ..Action::new(ActionKind::EnableWorker, message) }
 }
 
 fn wait(worker: &Worker) -> Action {

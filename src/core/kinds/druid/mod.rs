@@ -1,4 +1,4 @@
-//! Druid MiddleManagers and Indexers: task slots against pending tasks.
+//! Druid `MiddleManagers` and Indexers: task slots against pending tasks.
 //!
 //! The wish upwards is what the pending tasks need beyond the slots that can be had without buying: usable free slots
 //! first, then draining workers that are enabled again, then workers that are starting, and only then new ones; all
@@ -8,7 +8,7 @@
 //!
 //! Nothing that runs is ever killed: see [`drain`]. At start, workers are credited until `startup` has passed; an idle
 //! pool goes to zero only after `idleBeforeZero`. Slots are whole; `used` may exceed `capacity`.
-//! Source: PlaySimple's MIDAS; Druid `PendingTaskBasedWorkerProvisioningStrategy`, `Worker`, `ImmutableWorkerInfo`.
+//! Source: `PlaySimple`'s MIDAS; Druid `PendingTaskBasedWorkerProvisioningStrategy`, `Worker`, `ImmutableWorkerInfo`.
 
 mod drain;
 mod packing;
@@ -72,7 +72,14 @@ fn missing(reading: &DruidWorkersSnapshot) -> Vec<String> {
     missing
 }
 
-fn one_pool(case: &Case<'_>, trust: &Trust, series: &Series<DruidWorkersSnapshot>, reading: &DruidWorkersSnapshot, pool: &Pool<'_>, spec: Option<Count>) -> Advice {
+fn one_pool(
+    case: &Case<'_>,
+    trust: &Trust,
+    series: &Series<DruidWorkersSnapshot>,
+    reading: &DruidWorkersSnapshot,
+    pool: &Pool<'_>,
+    spec: Option<Count>,
+) -> Advice {
     let policy = with_bounds(case.policy, pool.bounds);
     let case = Case { policy: &policy, min: case.min.max(pool.bounds.min.unwrap_or(0)), ..clone(case) };
     let mut judged = Judged::begin(&case, series, Unit::Replicas);
@@ -86,9 +93,7 @@ fn one_pool(case: &Case<'_>, trust: &Trust, series: &Series<DruidWorkersSnapshot
     judged.past = past(&case, series, pool);
     view.fill(&case, series, &mut judged);
     inputs(&mut judged, trust, reading, pool, &view);
-    let mut advice = conclude(&case, trust, judged, |target, reasons, actions| {
-        drain::hold_back(&policy, reading, pool, &counts, target, reasons, actions)
-    });
+    let mut advice = conclude(&case, trust, judged, |target, reasons, actions| drain::hold_back(&policy, reading, pool, &counts, target, reasons, actions));
     advice.parts = vec![part(&advice, pool)];
     advice
 }

@@ -43,7 +43,9 @@ impl Bin {
     }
 
     fn takes(&self, task: &Task<'_>) -> bool {
-        self.free >= task.slots && (!task.parallel || self.parallel_free >= task.slots) && task.group.is_none_or(|group| !self.groups.iter().any(|known| known == group))
+        self.free >= task.slots
+            && (!task.parallel || self.parallel_free >= task.slots)
+            && task.group.is_none_or(|group| !self.groups.iter().any(|known| known == group))
     }
 
     fn put(&mut self, task: &Task<'_>) {
@@ -73,7 +75,6 @@ pub struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-
     /// Adds a task. `ratio_matters` is true when there is a limit for `index_parallel` tasks.
     pub fn add(&mut self, task: &'a PendingTask, ratio_matters: bool) {
         let slots = task.required_capacity.unwrap_or(1).max(1);
@@ -96,7 +97,6 @@ impl<'a> Load<'a> {
     pub fn slots(&self) -> Count {
         self.special.iter().fold(self.plain, |sum, task| sum.saturating_add(task.slots))
     }
-
 
     /// Largest tasks first.
     pub fn sort(&mut self) {
@@ -128,14 +128,13 @@ impl<'a> Load<'a> {
         self.special.retain(|task| task.slots <= capacity);
         let mut bins: Vec<Bin> = Vec::new();
         for task in &self.special {
-            match bins.iter_mut().find(|bin| bin.takes(task)) {
-                Some(bin) => bin.put(task),
-                None => {
-                    let mut bin = Bin::empty(capacity, ratio);
-                    if bin.takes(task) {
-                        bin.put(task);
-                        bins.push(bin);
-                    }
+            if let Some(bin) = bins.iter_mut().find(|bin| bin.takes(task)) {
+                bin.put(task);
+            } else {
+                let mut bin = Bin::empty(capacity, ratio);
+                if bin.takes(task) {
+                    bin.put(task);
+                    bins.push(bin);
                 }
             }
         }
@@ -172,7 +171,9 @@ mod tests {
     fn two_tasks_of_a_group_need_two_workers_though_one_has_room() {
         let tasks = [task(1, "index_kafka", Some("orders")), task(1, "index_kafka", Some("orders"))];
         let mut load = Load::default();
-        tasks.iter().for_each(|task| load.add(task, false));
+        for task in &tasks {
+            load.add(task, false);
+        }
         assert_eq!(load.new_workers(15, None), 2);
     }
 
@@ -191,7 +192,9 @@ mod tests {
     fn parallel_index_supervisors_leave_room_for_their_sub_tasks() {
         let tasks: Vec<PendingTask> = (0..4).map(|_| task(1, "index_parallel", None)).collect();
         let mut load = Load::default();
-        tasks.iter().for_each(|task| load.add(task, true));
+        for task in &tasks {
+            load.add(task, true);
+        }
         assert_eq!(load.new_workers(4, Some(0.5)), 2);
     }
 }

@@ -35,7 +35,7 @@ pub struct Pool<'a> {
 }
 
 /// The count that a list of workers stands for: as many as are listed, or one more than the highest ordinal, since a
-/// StatefulSet of fewer would not have that one.
+/// `StatefulSet` of fewer would not have that one.
 #[must_use]
 pub fn own_count(workers: &[Worker]) -> Count {
     let highest = workers.iter().filter_map(Worker::ordinal).max().map_or(0, |ordinal| ordinal.saturating_add(1));
@@ -69,7 +69,11 @@ impl<'a> Pool<'a> {
             }
         }
         // a task without a category goes to the default pool, or to the only one there is
-        let fallback = if pools.contains_key(DEFAULT_CATEGORY) { DEFAULT_CATEGORY.to_owned() } else { pools.keys().next().cloned().unwrap_or_else(|| DEFAULT_CATEGORY.to_owned()) };
+        let fallback = if pools.contains_key(DEFAULT_CATEGORY) {
+            DEFAULT_CATEGORY.to_owned()
+        } else {
+            pools.keys().next().cloned().unwrap_or_else(|| DEFAULT_CATEGORY.to_owned())
+        };
         for task in pending.tasks.iter().flatten() {
             let name = task.category.clone().unwrap_or_else(|| fallback.clone());
             if fixed && !pools.contains_key(&name) {
@@ -90,7 +94,7 @@ impl<'a> Pool<'a> {
         }
         elsewhere.0.sort();
         elsewhere.0.dedup();
-        let said = (!elsewhere.0.is_empty()).then(|| Reason::OtherCategory { categories: Names(elsewhere.0), workers: elsewhere.1, pending: elsewhere.2 });
+        let said = (!elsewhere.0.is_empty()).then_some(Reason::OtherCategory { categories: Names(elsewhere.0), workers: elsewhere.1, pending: elsewhere.2 });
         (pools, said)
     }
 
@@ -109,7 +113,11 @@ impl<'a> Pool<'a> {
     /// Slots that all pending tasks ask for, however new they are; those that can never be placed left out.
     #[must_use]
     pub fn pending_slots(&self) -> Count {
-        let listed = self.tasks.iter().filter(|task| task.placeable != Some(false)).fold(0, |sum: Count, task| sum.saturating_add(task.required_capacity.unwrap_or(1).max(1)));
+        let listed = self
+            .tasks
+            .iter()
+            .filter(|task| task.placeable != Some(false))
+            .fold(0, |sum: Count, task| sum.saturating_add(task.required_capacity.unwrap_or(1).max(1)));
         listed.saturating_add(self.unlisted)
     }
 
@@ -219,9 +227,22 @@ impl View {
     pub fn of(case: &Case<'_>, reading: &DruidWorkersSnapshot, pool: &Pool<'_>, counts: &Counts) -> Self {
         let ratio = reading.parallel_index_task_slot_ratio.map(Amount::get);
         let mut enabled: Vec<Bin> = pool.workers.iter().filter(|worker| takes_tasks(worker, case.now, reading)).map(|worker| Bin::of(worker, ratio)).collect();
-        let free_slots = pool.workers.iter().filter(|worker| takes_tasks(worker, case.now, reading)).fold(0, |sum: Count, worker| sum.saturating_add(worker.capacity.saturating_sub(worker.busy())));
+        let free_slots = pool
+            .workers
+            .iter()
+            .filter(|worker| takes_tasks(worker, case.now, reading))
+            .fold(0, |sum: Count, worker| sum.saturating_add(worker.capacity.saturating_sub(worker.busy())));
         let capacity = pool.typical_capacity().or(case.policy.druid.slots_per_worker);
-        let mut view = Self { free_slots, wish: counts.current, why: Vec::new(), no_lower: Vec::new(), notices: Vec::new(), actions: Vec::new(), capacity_known: pool.typical_capacity().is_some(), is_idle: pool.used() == 0 && pool.pending_slots() == 0 };
+        let mut view = Self {
+            free_slots,
+            wish: counts.current,
+            why: Vec::new(),
+            no_lower: Vec::new(),
+            notices: Vec::new(),
+            actions: Vec::new(),
+            capacity_known: pool.typical_capacity().is_some(),
+            is_idle: pool.used() == 0 && pool.pending_slots() == 0,
+        };
         view.no_lower.extend(counts.incomplete.clone());
 
         let mut load = view.demand(case, pool, ratio.is_some(), capacity);
@@ -312,7 +333,11 @@ impl View {
         let oldest = pool.oldest_seconds.unwrap_or(0.0);
         if pending > 0 && unplaced == 0 && oldest >= ASSIGNMENT_SECONDS {
             self.why.push(Reason::AssignmentFault { pending, free: self.free_slots, oldest_seconds: Secs(oldest) });
-            self.actions.push(Action::new(ActionKind::Investigate, "find out why the Overlord does not assign tasks although slots are free: a worker that does not answer, affinity, or the assignment timeout".to_owned()));
+            self.actions.push(Action::new(
+                ActionKind::Investigate,
+                "find out why the Overlord does not assign tasks although slots are free: a worker that does not answer, affinity, or the assignment timeout"
+                    .to_owned(),
+            ));
         }
     }
 
@@ -340,12 +365,24 @@ impl View {
         }
     }
 
-    fn upwards(&mut self, case: &Case<'_>, pool: &Pool<'_>, counts: &Counts, capacity: Option<Count>, load: Load<'_>, ratio: Option<f64>, asked: Count, starting_slots: Count) {
+    fn upwards(
+        &mut self,
+        case: &Case<'_>,
+        pool: &Pool<'_>,
+        counts: &Counts,
+        capacity: Option<Count>,
+        load: Load<'_>,
+        ratio: Option<f64>,
+        asked: Count,
+        starting_slots: Count,
+    ) {
         let left = load.slots();
         let (more, slots_per_worker) = match capacity {
             Some(capacity) => (load.new_workers(capacity, ratio), capacity),
             None if left > 0 && counts.current == 0 => {
-                self.why.push(Reason::CapacityUnknown { detail: "no worker has been seen and slotsPerWorker is not given, so one worker is started to learn its slots".to_owned() });
+                self.why.push(Reason::CapacityUnknown {
+                    detail: "no worker has been seen and slotsPerWorker is not given, so one worker is started to learn its slots".to_owned(),
+                });
                 (1, 0)
             }
             None => (0, 0),

@@ -58,7 +58,7 @@ observed!(DruidWorkersSnapshot);
 pub struct Worker {
     /// Host and port, as the Overlord names it.
     pub host: String,
-    /// The ordinal in its StatefulSet; taken from the host name if absent.
+    /// The ordinal in its `StatefulSet`; taken from the host name if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ordinal: Option<Count>,
     /// Task slots.
@@ -113,7 +113,7 @@ impl Worker {
         tasks.iter().map(|task| task.remaining_seconds.map(Amount::get)).try_fold(0.0, |longest: f64, seconds| Some(longest.max(seconds?)))
     }
 
-    /// The ordinal in its StatefulSet: as given, else the number at the end of the host's first label
+    /// The ordinal in its `StatefulSet`: as given, else the number at the end of the host's first label
     /// (`druid-mm-3.druid-mm.druid.svc:8091` is 3).
     #[must_use]
     pub fn ordinal(&self) -> Option<Count> {

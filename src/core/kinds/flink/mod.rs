@@ -1,7 +1,7 @@
 //! Flink jobs: true processing rate, backlog and catch-up through the job graph, and a parallelism for each vertex.
 //!
 //! The job is read over a window ([`window`]), each vertex is measured ([`rates`]), demand is carried from the sources
-//! through the graph ([`graph`]), each vertex gets its parallelism ([`vertex`]), and the job's slots and TaskManagers
+//! through the graph ([`graph`]), each vertex gets its parallelism ([`vertex`]), and the job's slots and `TaskManagers`
 //! follow from those ([`slots`]). Why not busy time alone: it says nothing of what waits, and a vertex behind a slower
 //! one looks idle. Right after a start nothing is decided, since averages and totals of that time mislead; an idle job
 //! keeps its smallest parallelism. Rates are records per second.
@@ -63,7 +63,8 @@ pub fn advise(request: &Request, series: &Series<FlinkJobSnapshot>) -> Advice {
 fn decide(case: &Case<'_>, trust: &Trust, series: &Series<FlinkJobSnapshot>, job: &FlinkJobSnapshot, slots: &slots::Slots, mut judged: Judged) -> Advice {
     let policy = case.policy;
     let window = Window::collect(case, series, job);
-    let figures: Vec<Figures> = job.vertices.iter().enumerate().map(|(position, vertex)| rates::figures(window.of_vertex(position), vertex, &policy.flink)).collect();
+    let figures: Vec<Figures> =
+        job.vertices.iter().enumerate().map(|(position, vertex)| rates::figures(window.of_vertex(position), vertex, &policy.flink)).collect();
     let targets = Graph::of(job).targets(job, &figures, policy);
     let facts = job_facts(case, job, &figures, &targets, &window, &mut judged);
 
@@ -98,10 +99,25 @@ fn decide(case: &Case<'_>, trust: &Trust, series: &Series<FlinkJobSnapshot>, job
     if changed {
         judged.actions.insert(0, slots::set_parallelism(job, &decisions));
     }
-    judged.parts = job.vertices.iter().zip(decisions).zip(&figures).zip(&targets).map(|(((vertex, decision), figures), target)| part(vertex, decision, figures, target)).collect();
+    judged.parts = job
+        .vertices
+        .iter()
+        .zip(decisions)
+        .zip(&figures)
+        .zip(&targets)
+        .map(|(((vertex, decision), figures), target)| part(vertex, decision, figures, target))
+        .collect();
 
     let bounds = slots.job_policy(policy);
-    let of_job = Case { request: case.request, policy: &bounds, now: case.now, memory: case.memory, min: if slots.unit == Unit::Slots { 0 } else { case.min }, floored: case.floored, changed_at: case.changed_at };
+    let of_job = Case {
+        request: case.request,
+        policy: &bounds,
+        now: case.now,
+        memory: case.memory,
+        min: if slots.unit == Unit::Slots { 0 } else { case.min },
+        floored: case.floored,
+        changed_at: case.changed_at,
+    };
     let mut advice = conclude(&of_job, trust, judged, |count, _, _| recommended.map_or(count, |told| told.max(bounds.min).min(bounds.max)));
     if advice.outcome == Outcome::Keep && held {
         advice.outcome = Outcome::Hold;
@@ -129,7 +145,9 @@ fn memory_pressure(policy: &Policy, job: &FlinkJobSnapshot, window: &Window<'_>)
     let now = job.memory.unwrap_or_default().gc_time_ratio.known();
     let heaps: Vec<f64> = window.samples.iter().filter_map(|(_, job)| job.memory?.heap_used_ratio.known()).collect();
     let heap = (!heaps.is_empty()).then(|| heaps.iter().sum::<f64>() / as_f64(heaps.len() as u64));
-    let exceeded = [(now, policy.flink.gc_time_ratio), (heap, policy.flink.heap_used_ratio)].into_iter().find_map(|(value, limit)| limit.filter(|limit| value.is_some_and(|value| value > *limit)));
+    let exceeded = [(now, policy.flink.gc_time_ratio), (heap, policy.flink.heap_used_ratio)]
+        .into_iter()
+        .find_map(|(value, limit)| limit.filter(|limit| value.is_some_and(|value| value > *limit)));
     exceeded.map(|limit| Reason::MemoryPressure { gc_time_ratio: Maybe(now.map(Share)), heap_used_ratio: Maybe(heap.map(Share)), limit: Share(limit) })
 }
 
@@ -176,7 +194,8 @@ fn job_facts(case: &Case<'_>, job: &FlinkJobSnapshot, figures: &[Figures], targe
     let restart_seconds = measured.map_or(policy.restart.seconds(), |seconds| seconds.min(policy.restart_limit.seconds()));
     let mut facts = JobFacts { restart_seconds, backlog_mode: false, no_lower: Vec::new() };
     facts.no_lower.extend(window.not_full.clone());
-    let incomplete: Vec<String> = job.vertices.iter().filter(|vertex| vertex.records_complete == Some(false)).map(|vertex| format!("records of {}", vertex.label())).collect();
+    let incomplete: Vec<String> =
+        job.vertices.iter().filter(|vertex| vertex.records_complete == Some(false)).map(|vertex| format!("records of {}", vertex.label())).collect();
     if !incomplete.is_empty() && policy.doubt_holds {
         judged.complete = false;
         facts.no_lower.push(Reason::IncompleteReading { missing: Names(incomplete) });
@@ -184,7 +203,11 @@ fn job_facts(case: &Case<'_>, job: &FlinkJobSnapshot, figures: &[Figures], targe
     for ((vertex, figures), target) in job.vertices.iter().zip(figures).zip(targets).filter(|((vertex, _), _)| vertex.is_source()) {
         let name = || vertex.label().to_owned();
         if figures.reset {
-            judged.notices.push(Reason::CounterReset { name: format!("recordsIn of {}", vertex.label()), before: Num(f64::NAN), now: Num(vertex.records_in.map_or(f64::NAN, as_f64)) });
+            judged.notices.push(Reason::CounterReset {
+                name: format!("recordsIn of {}", vertex.label()),
+                before: Num(f64::NAN),
+                now: Num(vertex.records_in.map_or(f64::NAN, as_f64)),
+            });
         }
         if target.backlog_unknown && policy.doubt_holds && vertex.finished != Some(true) {
             unknown_backlog(vertex, figures, policy, &mut facts, judged);
@@ -219,7 +242,13 @@ fn unknown_backlog(vertex: &Vertex, figures: &Figures, policy: &crate::core::pol
         let reason = if busy >= SATURATED {
             Reason::Saturated { name: name.to_owned(), busy_ratio: Share(busy), parallelism: vertex.parallelism }
         } else {
-            Reason::DemandUnknown { detail: format!("{name} is held back ({} busy, {} backpressured) and reports no backlog: it may be asked for more than it reads", Share(busy), Share(figures.back_pressured.unwrap_or(0.0))) }
+            Reason::DemandUnknown {
+                detail: format!(
+                    "{name} is held back ({} busy, {} backpressured) and reports no backlog: it may be asked for more than it reads",
+                    Share(busy),
+                    Share(figures.back_pressured.unwrap_or(0.0))
+                ),
+            }
         };
         facts.no_lower.push(reason);
     }
@@ -239,13 +268,18 @@ fn job_reasons(job: &FlinkJobSnapshot, decisions: &[Decision], figures: &[Figure
     if reasons.is_empty() {
         let busiest = job.vertices.iter().zip(figures).max_by(|a, b| a.1.busy.unwrap_or(0.0).total_cmp(&b.1.busy.unwrap_or(0.0)));
         if let Some((vertex, figures)) = busiest {
-            reasons.push(Reason::JobInsideBand { vertices: job.vertices.len() as u64, busiest: vertex.label().to_owned(), busy_ratio: Maybe(figures.busy.map(Share)) });
+            reasons.push(Reason::JobInsideBand {
+                vertices: job.vertices.len() as u64,
+                busiest: vertex.label().to_owned(),
+                busy_ratio: Maybe(figures.busy.map(Share)),
+            });
         }
     }
     // what is peculiar about single vertices is worth a word for the job as well
     for decision in decisions {
         for reason in &decision.reasons {
-            let peculiar = !matches!(reason, Reason::InsideBand { .. } | Reason::VertexDemand { .. } | Reason::VertexCatchUp { .. } | Reason::VertexSpare { .. });
+            let peculiar =
+                !matches!(reason, Reason::InsideBand { .. } | Reason::VertexDemand { .. } | Reason::VertexCatchUp { .. } | Reason::VertexSpare { .. });
             if peculiar && reasons.len() < 32 && !reasons.contains(reason) {
                 reasons.push(reason.clone());
             }
@@ -272,7 +306,9 @@ fn inputs(judged: &mut Judged, trust: &Trust, job: &FlinkJobSnapshot, figures: &
     let read = finite(sources().map(|((_, figures), _)| figures.input).sum());
     let lag_seconds = lag.zip(read).and_then(|(lag, read)| (read > 0.0).then(|| lag / read).or((lag <= 0.0).then_some(0.0)));
     let busiest = figures.iter().filter_map(|figures| figures.busy_max.or(figures.busy)).reduce(f64::max);
-    for (name, value) in [("backlogRecords", lag), ("arrivalPerSecond", arrival), ("recordsInPerSecond", read), ("lagSeconds", lag_seconds), ("busyRatioMax", busiest)] {
+    for (name, value) in
+        [("backlogRecords", lag), ("arrivalPerSecond", arrival), ("recordsInPerSecond", read), ("lagSeconds", lag_seconds), ("busyRatioMax", busiest)]
+    {
         let state = if value.is_some() { InputState::Fresh } else { InputState::Missing };
         judged.inputs.push(Input { name, value, age_seconds: trust.age_seconds, state });
     }
@@ -328,5 +364,8 @@ fn unchanged(vertex: &Vertex) -> Part {
 
 /// The step that memory pressure asks for.
 fn add_memory() -> Action {
-    Action::new(ActionKind::AddMemory, "give the TaskManagers more memory: garbage collection or a full heap slows every subtask, and more of them would be as slow".to_owned())
+    Action::new(
+        ActionKind::AddMemory,
+        "give the TaskManagers more memory: garbage collection or a full heap slows every subtask, and more of them would be as slow".to_owned(),
+    )
 }

@@ -99,7 +99,15 @@ impl Mean {
 #[must_use]
 pub fn figures<'a>(states: impl Iterator<Item = (f64, &'a Vertex)>, latest: &Vertex, policy: &FlinkPolicy) -> Figures {
     if latest.finished == Some(true) {
-        return Figures { input: Some(0.0), output: Some(0.0), busy: Some(0.0), lag: Some(0.0), lag_rate: Some(0.0), capacity: Some(f64::INFINITY), ..Figures::default() };
+        return Figures {
+            input: Some(0.0),
+            output: Some(0.0),
+            busy: Some(0.0),
+            lag: Some(0.0),
+            lag_rate: Some(0.0),
+            capacity: Some(f64::INFINITY),
+            ..Figures::default()
+        };
     }
     let is_source = latest.is_source();
     let (mut input, mut output, mut busy_total, mut lag) = (Slope::default(), Slope::default(), Slope::default(), Slope::default());

@@ -14,7 +14,7 @@ use crate::core::units::{Amount, Count, Timestamp};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct FlinkJobSnapshot {
-    /// When the metrics were fetched by the JobManager.
+    /// When the metrics were fetched by the `JobManager`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_at: Option<Timestamp>,
     /// When the answer arrived.
@@ -41,22 +41,22 @@ pub struct FlinkJobSnapshot {
     /// Tasks by state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tasks: Option<TaskCounts>,
-    /// TaskManagers registered.
+    /// `TaskManagers` registered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_managers: Option<Count>,
-    /// Slots of one TaskManager.
+    /// Slots of one `TaskManager`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slots_per_task_manager: Option<Count>,
-    /// CPUs of one TaskManager.
+    /// CPUs of one `TaskManager`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_manager_cpu: Option<Amount>,
-    /// Memory of one TaskManager in bytes.
+    /// Memory of one `TaskManager` in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_manager_memory_bytes: Option<Count>,
     /// Slots that this job can have in all, its own included; absent means no known limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedulable_slots: Option<Count>,
-    /// Memory pressure of the TaskManagers.
+    /// Memory pressure of the `TaskManagers`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<JobMemory>,
     /// The job's vertices.
@@ -78,7 +78,7 @@ pub struct TaskCounts {
     pub finished: Count,
 }
 
-/// Memory pressure, the worst TaskManager's.
+/// Memory pressure, the worst `TaskManager`'s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct JobMemory {

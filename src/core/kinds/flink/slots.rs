@@ -1,7 +1,7 @@
-//! Slots and TaskManagers of a job: how many its vertices need, and how many can be had.
+//! Slots and `TaskManagers` of a job: how many its vertices need, and how many can be had.
 //!
 //! Vertices of one slot-sharing group share slots, so a group needs as many as its largest vertex has subtasks, and the
-//! job the sum over its groups. What the cluster can schedule, the quota and the upper bound of TaskManagers cut raises,
+//! job the sum over its groups. What the cluster can schedule, the quota and the upper bound of `TaskManagers` cut raises,
 //! all of them by the same share; nothing below the present parallelism is taken away for want of slots.
 
 use std::collections::BTreeMap;
@@ -19,14 +19,14 @@ use crate::core::units::{Amount, Count, Duration, as_f64};
 pub struct Slots {
     /// What is counted.
     pub unit: Unit,
-    /// TaskManagers (or slots) now.
+    /// `TaskManagers` (or slots) now.
     pub current: Option<Count>,
     /// Slots that the job needs now.
     used: Count,
     per_task_manager: Option<Count>,
 }
 
-/// TaskManagers of a job, where they are known.
+/// `TaskManagers` of a job, where they are known.
 #[must_use]
 pub fn task_managers(job: &FlinkJobSnapshot) -> Option<Count> {
     Slots::of(job, None).current
@@ -59,8 +59,8 @@ impl Slots {
         self.per_task_manager.map_or(slots, |each| slots.div_ceil(each))
     }
 
-    /// The wish and the recommendation as TaskManagers (or slots): what is there, more or less the difference. Spare
-    /// TaskManagers of a shared cluster are neither bought nor given back.
+    /// The wish and the recommendation as `TaskManagers` (or slots): what is there, more or less the difference. Spare
+    /// `TaskManagers` of a shared cluster are neither bought nor given back.
     #[must_use]
     pub fn answer(&self, job: &FlinkJobSnapshot, decisions: &[Decision], changed: bool) -> (Option<f64>, Option<Count>) {
         let Some(current) = self.current else { return (None, None) };
@@ -74,7 +74,7 @@ impl Slots {
         (wish.or(changed.then(|| as_f64(of(told)))), Some(if changed { of(told) } else { current }))
     }
 
-    /// The policy for the count of TaskManagers: steps and windows have acted on the vertices already.
+    /// The policy for the count of `TaskManagers`: steps and windows have acted on the vertices already.
     #[must_use]
     pub fn job_policy(&self, policy: &Policy) -> Policy {
         let free = || Direction { stabilization: Duration::ZERO, cooldown: Duration::ZERO, max_step: None, max_factor: None };
@@ -88,8 +88,10 @@ pub fn fit(job: &FlinkJobSnapshot, slots: &Slots, policy: &Policy, min: Count, d
     let by_bound = slots.per_task_manager.map(|each| policy.max.max(min).max(slots.current.unwrap_or(0)).saturating_mul(each));
     let quota = &policy.flink;
     let each = slots.per_task_manager.unwrap_or(1);
-    let by_cpu = quota.quota_cpu.zip(job.task_manager_cpu.map(Amount::get)).filter(|(_, cpu)| *cpu > 0.0).map(|(most, cpu)| floor(most / cpu).saturating_mul(each));
-    let by_memory = quota.quota_memory_bytes.zip(job.task_manager_memory_bytes).filter(|(_, bytes)| *bytes > 0).map(|(most, bytes)| (most / bytes).saturating_mul(each));
+    let by_cpu =
+        quota.quota_cpu.zip(job.task_manager_cpu.map(Amount::get)).filter(|(_, cpu)| *cpu > 0.0).map(|(most, cpu)| floor(most / cpu).saturating_mul(each));
+    let by_memory =
+        quota.quota_memory_bytes.zip(job.task_manager_memory_bytes).filter(|(_, bytes)| *bytes > 0).map(|(most, bytes)| (most / bytes).saturating_mul(each));
     for (code, most) in [
         (LimitCode::SchedulableSlots, job.schedulable_slots),
         (LimitCode::Quota, quota.quota_slots),
@@ -164,5 +166,9 @@ pub fn set_parallelism(job: &FlinkJobSnapshot, decisions: &[Decision]) -> Action
         }
     }
     let request = job.job_id.as_ref().map(|id| ApiCall { method: "PUT", path: format!("/jobs/{id}/resource-requirements"), body: Some(Value::Object(body)) });
-    Action { request, overrides: Some(overrides.join(",")), ..Action::new(ActionKind::SetParallelism, format!("set the parallelism of {}", changes.join(", "))) }
+    Action {
+        request,
+        overrides: Some(overrides.join(",")),
+        ..Action::new(ActionKind::SetParallelism, format!("set the parallelism of {}", changes.join(", ")))
+    }
 }

@@ -91,7 +91,15 @@ pub fn band(target: &Target, facts: &JobFacts, policy: &Policy) -> Band {
 
 /// Decides.
 #[must_use]
-pub fn decide(case: &Case<'_>, vertex: &Vertex, figures: &Figures, target: &Target, facts: &JobFacts, remembered: Option<&PartMemory>, one_shot: bool) -> Decision {
+pub fn decide(
+    case: &Case<'_>,
+    vertex: &Vertex,
+    figures: &Figures,
+    target: &Target,
+    facts: &JobFacts,
+    remembered: Option<&PartMemory>,
+    one_shot: bool,
+) -> Decision {
     let policy = case.policy;
     let current = vertex.parallelism;
     let band = band(target, facts, policy);
@@ -128,11 +136,14 @@ pub fn decide(case: &Case<'_>, vertex: &Vertex, figures: &Figures, target: &Targ
     decision.ladder = Ladder::new(wanted);
     if !decision.outside && !policy.flink.move_all {
         decision.ladder.to(LimitCode::InsideOwnBand, current, 0.0);
-        decision.reasons.insert(0, Reason::InsideBand {
-            capacity_per_second: Rate(capacity),
-            scale_up_below_per_second: Rate(band.up_below.unwrap_or(0.0)),
-            scale_down_above_per_second: Maybe(band.down_above.map(Rate)),
-        });
+        decision.reasons.insert(
+            0,
+            Reason::InsideBand {
+                capacity_per_second: Rate(capacity),
+                scale_up_below_per_second: Rate(band.up_below.unwrap_or(0.0)),
+                scale_down_above_per_second: Maybe(band.down_above.map(Rate)),
+            },
+        );
     } else {
         decision.reasons.insert(0, why(vertex, target, figures, wish, current, facts, policy));
         if saturated {
@@ -328,9 +339,7 @@ fn settle(case: &Case<'_>, current: Count, facts: &JobFacts, one_shot: bool, dec
         decision.ladder.value = current;
         return finish(current, decision);
     }
-    if !one_shot
-        && let Some(reason) = limits::stabilize(&mut decision.ladder, current, &decision.wishes.clone(), case.now, case.policy)
-    {
+    if !one_shot && let Some(reason) = limits::stabilize(&mut decision.ladder, current, &decision.wishes.clone(), case.now, case.policy) {
         decision.reasons.insert(0, reason);
     }
     limits::cooldown(&mut decision.ladder, current, case.seconds_since_change(), case.policy);
@@ -365,7 +374,9 @@ mod tests {
     #[test]
     fn patterns_name_vertices_by_id_or_by_name() {
         let vertex = vertex("Source: orders");
-        for (pattern, fits) in [("abc", true), ("Source*", true), ("*orders", true), ("*: o*", true), ("Source: orders", true), ("orders", false), ("*order", false), ("*", true)] {
+        for (pattern, fits) in
+            [("abc", true), ("Source*", true), ("*orders", true), ("*: o*", true), ("Source: orders", true), ("orders", false), ("*order", false), ("*", true)]
+        {
             assert_eq!(matches(&vertex, pattern), fits, "{pattern}");
         }
     }

@@ -48,7 +48,8 @@ impl<'a> Window<'a> {
             (None, false) => 0.0,
             (None, true) => case.memory.map_or(f64::INFINITY, |memory| seconds_between(memory.since, case.now)),
         };
-        let not_full = (have + 1e-6 < length).then(|| Reason::WindowNotFull { have_seconds: Secs(have.max(0.0)), window_seconds: case.policy.flink.window.into() });
+        let not_full =
+            (have + 1e-6 < length).then(|| Reason::WindowNotFull { have_seconds: Secs(have.max(0.0)), window_seconds: case.policy.flink.window.into() });
         let columns = samples.iter().map(|(_, job)| column(job, latest)).collect();
         Self { samples, not_full, columns }
     }
