@@ -1,6 +1,8 @@
 //! Laws that hold whatever is asked: bounds, nothing lowered on doubt, more load never gives less, the same question the
 //! same answer, the trace adds up, nothing that is not finite.
 
+#![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
 use loadline::core::advice::{Advice, Outcome};
 use loadline::core::request::parse;
 use proptest::collection::vec;

@@ -108,10 +108,11 @@ pub fn cooldown(ladder: &mut Ladder, current: Count, seconds_since_change: Optio
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::units::Duration;
 
     #[test]
     fn a_step_limit_never_freezes_a_count() {
-        let limited = Direction { stabilization: Default::default(), cooldown: Default::default(), max_step: None, max_factor: Some(0.1) };
+        let limited = Direction { stabilization: Duration::ZERO, cooldown: Duration::ZERO, max_step: None, max_factor: Some(0.1) };
         let mut up = Ladder::new(20);
         steps(&mut up, 4, &limited, &limited);
         assert_eq!(up.value, 5);
@@ -122,7 +123,7 @@ mod tests {
 
     #[test]
     fn removing_sixty_percent_keeps_forty() {
-        let limited = Direction { stabilization: Default::default(), cooldown: Default::default(), max_step: None, max_factor: Some(0.6) };
+        let limited = Direction { stabilization: Duration::ZERO, cooldown: Duration::ZERO, max_step: None, max_factor: Some(0.6) };
         let mut down = Ladder::new(2);
         steps(&mut down, 100, &limited, &limited);
         assert_eq!((down.value, down.limits.len()), (40, 1));
