@@ -1,0 +1,170 @@
+//! The OpenAPI document: gathered from the handlers, with the bodies of `POST /v1/advice` spelt out by kind.
+//!
+//! The body is read by hand (see [`crate::core::request`]), so the types here exist for the document only.
+
+use std::sync::LazyLock;
+
+use axum::Router;
+use axum::http::{HeaderValue, header};
+use axum::routing::get;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+use utoipa::openapi::{ContactBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder, SecurityRequirement, tag::TagBuilder};
+use utoipa::{OpenApi as _, ToSchema};
+
+use super::problem::Problem;
+use super::{AppState, documented};
+use crate::core::advice::Advice;
+use crate::core::kinds::{BacklogSnapshot, DruidWorkersSnapshot, FlinkJobSnapshot};
+use crate::core::policy::PolicyInput;
+use crate::core::request::{Failure, Replicas};
+use crate::core::units::Timestamp;
+
+/// The body of `POST /v1/advice` for one kind.
+macro_rules! body_of {
+    ($(#[doc = $doc:literal])+ $name:ident, $tag:ident = $kind:literal, $snapshot:ty) => {
+        $(#[doc = $doc])+
+        #[derive(ToSchema)]
+        #[schema(rename_all = "camelCase")]
+        #[expect(dead_code, reason = "only its schema is used")]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            /// The kind of workload.
+            #[schema(inline)]
+            kind: $tag,
+            /// A label, echoed in the answer.
+            name: Option<String>,
+            /// The moment of the decision; the server's clock if absent. With it, the same body gives the same answer.
+            now: Option<Timestamp>,
+            /// The scale target's counts. Absent parts are unknown.
+            replicas: Option<Replicas>,
+            /// The newest reading; null when it failed.
+            snapshot: Option<$snapshot>,
+            /// Why there is no newest reading.
+            failure: Option<Failure>,
+            /// Earlier readings, oldest first.
+            #[schema(max_items = 1000)]
+            history: Option<Vec<$snapshot>>,
+            /// What is wanted of the advice.
+            policy: Option<PolicyInput>,
+            /// What the previous answer returned under `memory`, or null.
+            #[schema(value_type = Option<Object>)]
+            memory: Option<()>,
+        }
+
+        #[derive(ToSchema)]
+        #[expect(dead_code, reason = "only its schema is used")]
+        enum $tag {
+            #[serde(rename = $kind)]
+            Only,
+        }
+    };
+}
+
+body_of! {
+    /// Druid MiddleManagers or Indexers: task slots against pending tasks.
+    DruidWorkersRequest, DruidWorkersKind = "druidWorkers", DruidWorkersSnapshot
+}
+body_of! {
+    /// A Flink streaming job: true processing rates through the job graph.
+    FlinkJobRequest, FlinkJobKind = "flinkJob", FlinkJobSnapshot
+}
+body_of! {
+    /// Any queue with a backlog.
+    BacklogRequest, BacklogKind = "backlog", BacklogSnapshot
+}
+
+/// One question. `kind` says which form the readings have.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[schema(discriminator(property_name = "kind", mapping(
+    ("druidWorkers" = "#/components/schemas/DruidWorkersRequest"),
+    ("flinkJob" = "#/components/schemas/FlinkJobRequest"),
+    ("backlog" = "#/components/schemas/BacklogRequest")
+)))]
+#[expect(dead_code, reason = "only its schema is used")]
+pub enum AdviceRequest {
+    DruidWorkers(DruidWorkersRequest),
+    FlinkJob(FlinkJobRequest),
+    Backlog(BacklogRequest),
+}
+
+/// One question, or an array of at most 1,000.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub enum AdviceBody {
+    One(AdviceRequest),
+    Many(Vec<AdviceRequest>),
+}
+
+/// One decision; for an array an array of decisions and problem documents in the same order.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub enum AdviceAnswer {
+    One(Advice),
+    Many(Vec<AdviceOrProblem>),
+}
+
+/// What stands in one place of an array of answers.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub enum AdviceOrProblem {
+    Advice(Advice),
+    Problem(Problem),
+}
+
+#[derive(utoipa::OpenApi)]
+#[openapi(components(schemas(AdviceRequest, DruidWorkersRequest, FlinkJobRequest, BacklogRequest, Problem)))]
+struct Components;
+
+const DESCRIPTION: &str = "How many replicas, which parallelism, and why: scaling advice for Druid workers, Flink jobs and any queue.
+
+Post a reading to `/v1/advice`, or let the service ask the sources of its configured targets and read their latest advice.
+
+Unknown is null or absent, never 0. Numbers carry their unit in the name; durations are text (`\"5m\"`); times are RFC 3339 UTC. Unknown keys are refused with their path. \
+Errors are problem documents (RFC 9457) with a stable `code`. Reason and limit codes are stable; their sentences are not.";
+
+/// The document of the whole interface.
+#[must_use]
+pub fn openapi() -> OpenApi {
+    let (open, guarded) = documented();
+    let info = InfoBuilder::new()
+        .title("Loadline")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(DESCRIPTION))
+        .license(Some(LicenseBuilder::new().name("Apache-2.0").identifier(Some("Apache-2.0")).build()))
+        .contact(Some(ContactBuilder::new().name(Some("Loadline")).url(Some(env!("CARGO_PKG_REPOSITORY"))).build()))
+        .build();
+    let tag = |name: &str, description: &str| TagBuilder::new().name(name).description(Some(description)).build();
+    let mut document = OpenApiBuilder::new()
+        .info(info)
+        .tags(Some([
+            tag("advice", "One decision, nothing stored."),
+            tag("targets", "Configured targets: what was decided, and what it rests on."),
+            tag("service", "The service itself."),
+        ]))
+        .build();
+    document.merge(Components::openapi());
+    document.merge(open.into_openapi());
+    // only where a token is configured, hence the empty alternative
+    document.merge(guarded.into_openapi());
+    if let Some(components) = document.components.as_mut() {
+        components.add_security_scheme("bearer", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
+    }
+    document.security = Some(vec![SecurityRequirement::default(), SecurityRequirement::new("bearer", Vec::<String>::new())]);
+    document
+}
+
+/// The document as it is served and checked in.
+fn text() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(|| openapi().to_pretty_json().unwrap_or_default());
+    &TEXT
+}
+
+/// `GET /openapi.json`.
+pub fn router() -> Router<AppState> {
+    let headers = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json")), (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))];
+    Router::new().route("/openapi.json", get(async move || (headers, text())))
+}
