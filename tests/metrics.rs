@@ -1,5 +1,4 @@
 //! The text of `/metrics`, read by a parser that forgives nothing.
-#![expect(missing_docs, reason = "test names are sentences")]
 
 #[path = "api/support.rs"]
 #[expect(dead_code, reason = "shared with the tests of the interface")]

@@ -1,5 +1,4 @@
 //! The HTTP interface as callers meet it.
-#![expect(missing_docs, reason = "test names are sentences")]
 
 mod advice;
 mod events;

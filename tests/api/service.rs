@@ -108,6 +108,9 @@ async fn the_document_describes_every_call_body_and_error() {
         assert_eq!(schemas[schema]["required"], json!(["kind"]));
         assert_eq!(schemas[schema]["additionalProperties"], false);
     }
+    for member in ["code", "title", "status", "detail", "errors"] {
+        assert!(schemas["ProblemDocument"]["properties"][member].is_object(), "{member}");
+    }
     assert!(schemas["Advice"]["properties"]["recommended"].is_object());
     assert!(document["paths"]["/v1/targets/{name}/advice"]["post"]["requestBody"].is_object());
     // every reference leads somewhere

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use axum::Router;
 use axum::http::{HeaderValue, header};
 use axum::routing::get;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{ContactBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder, SecurityRequirement, tag::TagBuilder};
 use utoipa::{OpenApi as _, ToSchema};
@@ -29,8 +30,8 @@ macro_rules! body_of {
         #[serde(deny_unknown_fields)]
         pub struct $name {
             /// The kind of workload.
-            #[schema(inline)]
-            kind: $tag,
+            #[schema(schema_with = $tag)]
+            kind: (),
             /// A label, echoed in the answer.
             name: Option<String>,
             /// The moment of the decision; the server's clock if absent. With it, the same body gives the same answer.
@@ -51,26 +52,23 @@ macro_rules! body_of {
             memory: Option<()>,
         }
 
-        #[derive(ToSchema)]
-        #[expect(dead_code, reason = "only its schema is used")]
-        enum $tag {
-            #[serde(rename = $kind)]
-            Only,
+        fn $tag() -> Schema {
+            ObjectBuilder::new().schema_type(Type::String).enum_values(Some([$kind])).description(Some("The kind of workload.")).into()
         }
     };
 }
 
 body_of! {
     /// Druid MiddleManagers or Indexers: task slots against pending tasks.
-    DruidWorkersRequest, DruidWorkersKind = "druidWorkers", DruidWorkersSnapshot
+    DruidWorkersRequest, druid_workers_kind = "druidWorkers", DruidWorkersSnapshot
 }
 body_of! {
     /// A Flink streaming job: true processing rates through the job graph.
-    FlinkJobRequest, FlinkJobKind = "flinkJob", FlinkJobSnapshot
+    FlinkJobRequest, flink_job_kind = "flinkJob", FlinkJobSnapshot
 }
 body_of! {
     /// Any queue with a backlog.
-    BacklogRequest, BacklogKind = "backlog", BacklogSnapshot
+    BacklogRequest, backlog_kind = "backlog", BacklogSnapshot
 }
 
 /// One question. `kind` says which form the readings have.
@@ -126,9 +124,8 @@ Post a reading to `/v1/advice`, or let the service ask the sources of its config
 Unknown is null or absent, never 0. Numbers carry their unit in the name; durations are text (`\"5m\"`); times are RFC 3339 UTC. Unknown keys are refused with their path. \
 Errors are problem documents (RFC 9457) with a stable `code`. Reason and limit codes are stable; their sentences are not.";
 
-/// The document of the whole interface.
-#[must_use]
-pub fn openapi() -> OpenApi {
+/// The document as it is gathered.
+fn openapi() -> OpenApi {
     let (open, guarded) = documented();
     let info = InfoBuilder::new()
         .title("Loadline")
@@ -158,13 +155,18 @@ pub fn openapi() -> OpenApi {
 }
 
 /// The document as it is served and checked in.
-fn text() -> &'static str {
-    static TEXT: LazyLock<String> = LazyLock::new(|| openapi().to_pretty_json().unwrap_or_default());
+#[must_use]
+pub fn openapi_json() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(|| {
+        let text = openapi().to_pretty_json().unwrap_or_default();
+        // the generator names the schema of a count after its Rust type, which means nothing to readers in other languages
+        text.replace("#/components/schemas/u64\"", "#/components/schemas/Count\"").replace("\"u64\": {", "\"Count\": {")
+    });
     &TEXT
 }
 
 /// `GET /openapi.json`.
 pub fn router() -> Router<AppState> {
     let headers = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json")), (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))];
-    Router::new().route("/openapi.json", get(async move || (headers, text())))
+    Router::new().route("/openapi.json", get(async move || (headers, openapi_json())))
 }

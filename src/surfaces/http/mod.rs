@@ -35,7 +35,7 @@ use tower_http::trace::TraceLayer;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub use self::document::openapi;
+pub use self::document::openapi_json;
 use self::problem::Problem;
 pub use self::serve::serve;
 pub use self::status::{Configuration, ConfigurationState, ServiceStatus};

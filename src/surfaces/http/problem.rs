@@ -11,6 +11,7 @@ use crate::core::request::{self, Refusal};
 /// A problem document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = ProblemDocument)]
 pub struct Problem {
     /// A stable word: `invalidJson`, `invalidRequest`, `kindNotSupported`, `targetNotFound`, `adviceExpired`,
     /// `tooLarge`, `unauthorized`, `overloaded`, `internal`, `notFound`, `methodNotAllowed`, `requestTimeout`.
