@@ -21,7 +21,7 @@ async fn the_page_and_its_files_are_served_with_a_strict_policy() {
 #[tokio::test]
 async fn nothing_is_asked_of_another_host() {
     let service = Service::new();
-    for path in ["/", "/docs", "/assets/page.css", "/assets/page.js", "/assets/format.js", "/assets/icon.svg"] {
+    for path in ["/", "/docs", "/assets/page.css", "/assets/page.js", "/assets/detail.js", "/assets/format.js", "/assets/icon.svg"] {
         let text = service.get(path).await.text.replace("http://www.w3.org/2000/svg", "");
         assert!(!text.contains("http://") && !text.contains("https://") && !text.contains("//cdn"), "{path}");
     }
@@ -33,7 +33,7 @@ async fn nothing_is_asked_of_another_host() {
 #[tokio::test]
 async fn no_text_of_a_target_can_become_markup() {
     let service = Service::new();
-    for path in ["/assets/page.js", "/assets/format.js"] {
+    for path in ["/assets/page.js", "/assets/detail.js", "/assets/format.js"] {
         let script = service.get(path).await.text;
         for word in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"] {
             assert!(!script.contains(word), "{word} in {path}");

@@ -91,6 +91,15 @@ async fn valid_advice_is_told_with_its_number_and_the_read_is_noted() {
 }
 
 #[tokio::test]
+async fn a_person_with_a_browser_is_no_consumer() {
+    let service = Service::new();
+    let target = decided(&service, "orders");
+    let request = http::Request::get("/v1/targets/orders/advice").header("sec-fetch-mode", "cors").body(axum::body::Body::empty()).expect("a request");
+    assert_eq!(service.send(request).await.status(), 200);
+    assert!(target.last_read(Interface::MetricsApi).is_none());
+}
+
+#[tokio::test]
 async fn expired_advice_has_no_number_and_is_an_error_only_when_asked_strictly() {
     let service = Service::new();
     let target = with_advice(&service, "orders", expired("orders"));

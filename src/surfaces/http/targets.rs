@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::HeaderMap;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -97,9 +98,17 @@ pub struct Strictness {
     (status = "4XX", description = "404 `targetNotFound`; 422 `invalidRequest`", body = Problem, content_type = "application/problem+json"),
     (status = "5XX", description = "503 `adviceExpired`, with `strict=true` only", body = Problem, content_type = "application/problem+json"),
 ))]
-pub async fn advice(State(state): State<AppState>, Named(target): Named, Asked(strictness): Asked<Strictness>) -> Result<Response, Problem> {
+pub async fn advice(
+    State(state): State<AppState>,
+    Named(target): Named,
+    Asked(strictness): Asked<Strictness>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     let now = state.now();
-    target.note_read(Interface::MetricsApi, now);
+    // a browser shows it to a person: that nobody acts on the advice must not be hidden by someone looking at it
+    if !headers.contains_key("sec-fetch-mode") {
+        target.note_read(Interface::MetricsApi, now);
+    }
     let advice = target.advice_at(now);
     if strictness.strict {
         match &advice {

@@ -16,6 +16,7 @@ const VIEWER: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-
 const INDEX: &str = include_str!("index.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
+const DETAIL: &str = include_str!("detail.js");
 const FORMAT: &str = include_str!("format.js");
 const ICON: &str = include_str!("icon.svg");
 const DOCS: &str = include_str!("docs.html");
@@ -28,6 +29,7 @@ pub fn router() -> Router<AppState> {
         .route("/", get(async || html(INDEX, STRICT)))
         .route("/assets/page.css", get(async || file("text/css; charset=utf-8", STYLE)))
         .route("/assets/page.js", get(async || file("text/javascript; charset=utf-8", SCRIPT)))
+        .route("/assets/detail.js", get(async || file("text/javascript; charset=utf-8", DETAIL)))
         .route("/assets/format.js", get(async || file("text/javascript; charset=utf-8", FORMAT)))
         .route("/assets/icon.svg", get(async || file("image/svg+xml", ICON)))
         .route("/docs", get(async || html(DOCS, VIEWER)))
