@@ -1,9 +1,10 @@
 //! The text of `/metrics`, read by a parser that forgives nothing.
+#![expect(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test that cannot go on fails")]
 
+mod strict;
 #[path = "api/support.rs"]
 #[expect(dead_code, reason = "shared with the tests of the interface")]
 mod support;
-mod strict;
 
 use std::process::{Command, Stdio};
 
@@ -68,8 +69,8 @@ async fn valid_advice_has_its_numbers_and_nothing_that_is_not_finite() {
         ("max_replicas", Some(24.0)),
         ("active", Some(1.0)),
         ("backlog_records", Some(4000.0)),
-        ("lag_seconds", None),                         // stale
-        ("arrival_rate_per_second", None),             // infinite
+        ("lag_seconds", None),                           // stale
+        ("arrival_rate_per_second", None),               // infinite
         ("capacity_per_replica_per_second", Some(60.0)), // assumed
         ("utilization_ratio", Some(1.0)),
         ("advice_timestamp_seconds", Some(1_796_032_800.0)),
@@ -101,7 +102,15 @@ async fn expired_advice_has_no_number_and_a_removed_target_no_series() {
     let service = Service::new();
     with_advice(&service, "orders", expired("orders"));
     let families = parse(&scrape(&service).await).expect("well formed");
-    for name in ["recommended_replicas", "wanted_replicas", "active", "backlog_records", "utilization_ratio", "part_recommended_parallelism", "consumer_expected_replicas"] {
+    for name in [
+        "recommended_replicas",
+        "wanted_replicas",
+        "active",
+        "backlog_records",
+        "utilization_ratio",
+        "part_recommended_parallelism",
+        "consumer_expected_replicas",
+    ] {
         assert_eq!(value(&families, name, &[]), None, "{name}");
     }
     assert_eq!(value(&families, "advice_valid", &[]), Some(0.0));
@@ -139,7 +148,9 @@ fn the_families_keep_their_names() {
 /// Prometheus' own opinion, where its tool is at hand.
 fn check_with_promtool(text: &str) {
     use std::io::Write;
-    let Ok(mut tool) = Command::new("promtool").args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn() else { return };
+    let Ok(mut tool) = Command::new("promtool").args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn() else {
+        return;
+    };
     tool.stdin.take().expect("an input").write_all(text.as_bytes()).expect("written");
     let output = tool.wait_with_output().expect("an end");
     assert!(output.status.success(), "{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

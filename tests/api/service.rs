@@ -1,9 +1,14 @@
 //! Probes, status, errors of the framework, token, document.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use axum::body::Body;
 use http::Request;
 use loadline::core::units::Timestamp;
+use loadline::surfaces::http::{AppState, Setup, router};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::support::{Answer, Service, decided};
 
@@ -55,7 +60,9 @@ async fn with_a_token_only_probes_and_metrics_are_open() {
         assert!(answer.header("www-authenticate").starts_with("Bearer"), "{path}");
     }
     service.post("/v1/advice", "{}").await.problem(401, "unauthorized");
-    for (given, status) in [("Bearer s3cret", 200), ("bearer s3cret", 200), ("Bearer s3cre", 401), ("Bearer s3cretx", 401), ("Basic s3cret", 401), ("Bearer", 401)] {
+    for (given, status) in
+        [("Bearer s3cret", 200), ("bearer s3cret", 200), ("Bearer s3cre", 401), ("Bearer s3cretx", 401), ("Basic s3cret", 401), ("Bearer", 401)]
+    {
         let request = Request::get("/v1/targets").header("authorization", given).body(Body::empty()).expect("a request");
         assert_eq!(service.send(request).await.status(), status, "{given}");
     }
@@ -94,8 +101,17 @@ async fn the_document_describes_every_call_body_and_error() {
     assert_eq!(document["info"]["license"]["name"], "Apache-2.0");
     let paths: Vec<_> = document["paths"].as_object().expect("paths").keys().map(String::as_str).collect();
     for path in [
-        "/v1/advice", "/v1/targets", "/v1/targets/{name}", "/v1/targets/{name}/advice", "/v1/targets/{name}/request", "/v1/targets/{name}/history", "/v1/events",
-        "/v1/status", "/livez", "/readyz", "/metrics",
+        "/v1/advice",
+        "/v1/targets",
+        "/v1/targets/{name}",
+        "/v1/targets/{name}/advice",
+        "/v1/targets/{name}/request",
+        "/v1/targets/{name}/history",
+        "/v1/events",
+        "/v1/status",
+        "/livez",
+        "/readyz",
+        "/metrics",
     ] {
         assert!(paths.contains(&path), "{path} in {paths:?}");
     }
@@ -118,4 +134,19 @@ async fn the_document_describes_every_call_body_and_error() {
     for reference in text.split("\"#/components/schemas/").skip(1).filter_map(|rest| rest.split('"').next()) {
         assert!(schemas[reference].is_object(), "{reference} is not described");
     }
+}
+
+#[tokio::test]
+async fn a_fault_in_a_handler_is_a_problem_of_that_request_only() {
+    let mut setup = Setup::new(Arc::default(), Arc::default(), CancellationToken::new());
+    let calls = AtomicU32::new(0);
+    setup.clock = Arc::new(move || match calls.fetch_add(1, Ordering::Relaxed) {
+        1 => panic!("a secret of the service"),
+        _ => Timestamp::UNIX_EPOCH,
+    });
+    let service = Service { router: router(AppState::new(setup)), ..Service::new() };
+    let answer = service.get("/v1/targets").await;
+    answer.problem(500, "internal");
+    assert!(!answer.text.contains("secret"));
+    assert_eq!(service.get("/v1/targets").await.status, 200);
 }

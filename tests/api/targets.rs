@@ -68,7 +68,12 @@ async fn pages_follow_each_other_without_a_gap() {
 async fn a_query_that_is_not_understood_is_refused_with_its_field() {
     let service = Service::new();
     decided(&service, "orders");
-    for (path, field) in [("/v1/targets?limit=0", "limit"), ("/v1/targets?limit=1001", "limit"), ("/v1/targets?limit=ten", "limit"), ("/v1/targets/orders/advice?strict=perhaps", "strict")] {
+    for (path, field) in [
+        ("/v1/targets?limit=0", "limit"),
+        ("/v1/targets?limit=1001", "limit"),
+        ("/v1/targets?limit=ten", "limit"),
+        ("/v1/targets/orders/advice?strict=perhaps", "strict"),
+    ] {
         let answer = service.get(path).await;
         answer.problem(422, "invalidRequest");
         assert_eq!(answer.paths(), [field], "{path}");

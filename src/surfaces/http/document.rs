@@ -1,4 +1,4 @@
-//! The OpenAPI document: gathered from the handlers, with the bodies of `POST /v1/advice` spelt out by kind.
+//! The `OpenAPI` document: gathered from the handlers, with the bodies of `POST /v1/advice` spelt out by kind.
 //!
 //! The body is read by hand (see [`crate::core::request`]), so the types here exist for the document only.
 
@@ -7,9 +7,10 @@ use std::sync::LazyLock;
 use axum::Router;
 use axum::http::{HeaderValue, header};
 use axum::routing::get;
+use utoipa::openapi::example::{Example, ExampleBuilder};
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
-use utoipa::openapi::{ContactBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder, SecurityRequirement, tag::TagBuilder};
+use utoipa::openapi::{ContactBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder, RefOr, SecurityRequirement, tag::TagBuilder};
 use utoipa::{OpenApi as _, ToSchema};
 
 use super::problem::Problem;
@@ -59,7 +60,7 @@ macro_rules! body_of {
 }
 
 body_of! {
-    /// Druid MiddleManagers or Indexers: task slots against pending tasks.
+    /// Druid Middle Managers or Indexers: task slots against pending tasks.
     DruidWorkersRequest, druid_workers_kind = "druidWorkers", DruidWorkersSnapshot
 }
 body_of! {
@@ -89,7 +90,7 @@ pub enum AdviceRequest {
 /// One question, or an array of at most 1,000.
 #[derive(ToSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "only its schema is used")]
+#[expect(dead_code, clippy::large_enum_variant, reason = "only its schema is used")]
 pub enum AdviceBody {
     One(AdviceRequest),
     Many(Vec<AdviceRequest>),
@@ -98,7 +99,7 @@ pub enum AdviceBody {
 /// One decision; for an array an array of decisions and problem documents in the same order.
 #[derive(ToSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "only its schema is used")]
+#[expect(dead_code, clippy::large_enum_variant, reason = "only its schema is used")]
 pub enum AdviceAnswer {
     One(Advice),
     Many(Vec<AdviceOrProblem>),
@@ -107,10 +108,25 @@ pub enum AdviceAnswer {
 /// What stands in one place of an array of answers.
 #[derive(ToSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "only its schema is used")]
+#[expect(dead_code, clippy::large_enum_variant, reason = "only its schema is used")]
 pub enum AdviceOrProblem {
     Advice(Advice),
     Problem(Problem),
+}
+
+/// Bodies that can be posted as they stand, by kind.
+pub const EXAMPLES: [(&str, &str, &str); 3] = [
+    ("backlog", "A queue that falls behind", include_str!("examples/backlog.json")),
+    ("druidWorkers", "Druid workers whose slots are full", include_str!("examples/druid_workers.json")),
+    ("flinkJob", "A Flink job with a busy operator", include_str!("examples/flink_job.json")),
+];
+
+/// The examples as the document carries them.
+fn examples() -> impl Iterator<Item = (&'static str, Example)> {
+    EXAMPLES.into_iter().map(|(name, summary, body)| {
+        let value = serde_json::from_str(body).unwrap_or_default();
+        (name, ExampleBuilder::new().summary(summary).value(Some(value)).build())
+    })
 }
 
 #[derive(utoipa::OpenApi)]
@@ -147,6 +163,10 @@ fn openapi() -> OpenApi {
     document.merge(open.into_openapi());
     // only where a token is configured, hence the empty alternative
     document.merge(guarded.into_openapi());
+    let question = document.paths.paths.get_mut("/v1/advice").and_then(|path| path.post.as_mut()).and_then(|post| post.request_body.as_mut());
+    if let Some(content) = question.and_then(|body| body.content.get_mut("application/json")) {
+        content.examples.extend(examples().map(|(name, example)| (name.to_owned(), RefOr::T(example))));
+    }
     if let Some(components) = document.components.as_mut() {
         components.add_security_scheme("bearer", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
     }
@@ -169,4 +189,19 @@ pub fn openapi_json() -> &'static str {
 pub fn router() -> Router<AppState> {
     let headers = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json")), (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))];
     Router::new().route("/openapi.json", get(async move || (headers, openapi_json())))
+}
+
+#[cfg(test)]
+#[expect(clippy::panic, reason = "a test that cannot go on fails")]
+mod tests {
+    use super::*;
+    use crate::core::request::parse;
+
+    #[test]
+    fn every_example_is_a_valid_question() {
+        for (kind, _, body) in EXAMPLES {
+            let request = parse(body.as_bytes(), Timestamp::UNIX_EPOCH).unwrap_or_else(|refusal| panic!("{kind}: {refusal:?}"));
+            assert_eq!(request.readings.kind().name(), kind);
+        }
+    }
 }

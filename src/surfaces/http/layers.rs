@@ -25,6 +25,7 @@ pub async fn time_out(State(state): State<AppState>, request: Request, next: Nex
 }
 
 /// A panic in a handler is a fault of this request only. The text of the panic goes to the log, never to the caller.
+#[expect(clippy::needless_pass_by_value, reason = "the signature that the layer asks for")]
 pub fn panicked(panic: Box<dyn Any + Send>) -> Response {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     tracing::error!(panic = text.unwrap_or("not text"), "a handler panicked");

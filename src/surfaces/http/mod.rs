@@ -187,7 +187,9 @@ pub fn router(state: AppState) -> Router {
     }
     let smallest_compressed = DefaultPredicate::new().and(SizeAbove::new(1024));
     open.merge(guarded)
-        .method_not_allowed_fallback(async || Problem::new(StatusCode::METHOD_NOT_ALLOWED, "methodNotAllowed", "this path has other methods: see the Allow header"))
+        .method_not_allowed_fallback(async || {
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "methodNotAllowed", "this path has other methods: see the Allow header")
+        })
         .fallback(async || Problem::new(StatusCode::NOT_FOUND, "notFound", "no such path: /openapi.json lists all of them"))
         .layer(CompressionLayer::new().quality(tower_http::CompressionLevel::Fastest).compress_when(smallest_compressed))
         .layer(from_fn_with_state(state.clone(), layers::time_out))

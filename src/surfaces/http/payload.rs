@@ -55,9 +55,8 @@ impl FromRequest<AppState> for Payload {
             return Err(too_large());
         }
         let permit = state.inner.posts.clone().try_acquire_owned().map_err(|_| Problem::overloaded("too many requests are in work: try again in a moment"))?;
-        let arriving = collect(body, limits.body_bytes, too_large, async {
-            state.inner.large_posts.clone().acquire_owned().await.map_err(|_| Problem::internal())
-        });
+        let arriving =
+            collect(body, limits.body_bytes, too_large, async { state.inner.large_posts.clone().acquire_owned().await.map_err(|_| Problem::internal()) });
         let (bytes, large) = tokio::time::timeout(limits.body_deadline, arriving).await.map_err(|_| {
             Problem::new(StatusCode::REQUEST_TIMEOUT, "requestTimeout", format!("the body had not arrived after {} s", limits.body_deadline.as_secs()))
         })??;
@@ -83,10 +82,11 @@ async fn collect(
         if size > limit {
             return Err(too_large());
         }
-        if size > LARGE && permit.is_none() {
-            if let Some(turn) = turn.as_mut().as_pin_mut() {
-                permit = Some(turn.await?);
-            }
+        if size > LARGE
+            && permit.is_none()
+            && let Some(turn) = turn.as_mut().as_pin_mut()
+        {
+            permit = Some(turn.await?);
         }
         if whole.is_empty() && first.is_empty() {
             first = data;

@@ -48,9 +48,8 @@ impl ServiceStatus {
 
     /// Notes that a configuration is in force since `now`.
     pub fn loaded(&self, now: Timestamp) {
-        self.configuration.store(
-            Configuration { state: ConfigurationState::Loaded, loaded_at: Some(now), last_reload_at: Some(now), problems: Vec::new() }.into(),
-        );
+        self.configuration
+            .store(Configuration { state: ConfigurationState::Loaded, loaded_at: Some(now), last_reload_at: Some(now), problems: Vec::new() }.into());
     }
 
     /// Notes that a newer configuration was refused at `now`, and why; the last good one stays in force.

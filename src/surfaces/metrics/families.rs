@@ -34,76 +34,156 @@ struct Row {
 }
 
 const ROWS: &[Row] = &[
-    Row { name: "recommended_replicas", help: "The count to have; absent when there is no valid number.", write: |view, family| view.one(family, view.known(|advice| advice.recommended)) },
-    Row { name: "advice_valid", help: "1 while there is a valid number, else 0; always there.", write: |view, family| {
-        let valid = view.valid && view.advice().is_some_and(|advice| advice.recommended.is_some());
-        view.put(family, &[], Some(f64::from(u8::from(valid))));
-    } },
-    Row { name: "outcome", help: "What came out: 1 for the present outcome, 0 for the others.", write: |view, family| {
-        let present = view.outcome();
-        for outcome in Outcome::ALL {
-            view.put(family, &[("outcome", outcome.name())], Some(f64::from(u8::from(outcome == present))));
-        }
-    } },
-    Row { name: "current_replicas", help: "The wanted count of the scale target.", write: |view, family| view.one(family, view.advice().and_then(|advice| advice.current)) },
-    Row { name: "wanted_replicas", help: "The wish before all limits, rounded up.", write: |view, family| view.one(family, view.known(|advice| advice.wanted)) },
-    Row { name: "min_replicas", help: "The smallest recommendation, scheduled floors included.", write: |view, family| view.one(family, view.advice().map(|advice| advice.bounds.min)) },
+    Row {
+        name: "recommended_replicas",
+        help: "The count to have; absent when there is no valid number.",
+        write: |view, family| view.one(family, view.known(|advice| advice.recommended)),
+    },
+    Row {
+        name: "advice_valid",
+        help: "1 while there is a valid number, else 0; always there.",
+        write: |view, family| {
+            let valid = view.valid && view.advice().is_some_and(|advice| advice.recommended.is_some());
+            view.put(family, &[], Some(f64::from(u8::from(valid))));
+        },
+    },
+    Row {
+        name: "outcome",
+        help: "What came out: 1 for the present outcome, 0 for the others.",
+        write: |view, family| {
+            let present = view.outcome();
+            for outcome in Outcome::ALL {
+                view.put(family, &[("outcome", outcome.name())], Some(f64::from(u8::from(outcome == present))));
+            }
+        },
+    },
+    Row {
+        name: "current_replicas",
+        help: "The wanted count of the scale target.",
+        write: |view, family| view.one(family, view.advice().and_then(|advice| advice.current)),
+    },
+    Row {
+        name: "wanted_replicas",
+        help: "The wish before all limits, rounded up.",
+        write: |view, family| view.one(family, view.known(|advice| advice.wanted)),
+    },
+    Row {
+        name: "min_replicas",
+        help: "The smallest recommendation, scheduled floors included.",
+        write: |view, family| view.one(family, view.advice().map(|advice| advice.bounds.min)),
+    },
     Row { name: "max_replicas", help: "The largest recommendation.", write: |view, family| view.one(family, view.advice().map(|advice| advice.bounds.max)) },
-    Row { name: "active", help: "1 when there is demand, 0 when there is none; absent when unknown.", write: |view, family| view.one(family, view.known(|advice| advice.active.map(Count::from))) },
+    Row {
+        name: "active",
+        help: "1 when there is demand, 0 when there is none; absent when unknown.",
+        write: |view, family| view.one(family, view.known(|advice| advice.active.map(Count::from))),
+    },
     Row { name: "backlog_records", help: "What waits.", write: |view, family| view.put(family, &[], view.input("backlogRecords")) },
     Row { name: "lag_seconds", help: "Age of what waits longest.", write: |view, family| view.put(family, &[], view.input("lagSeconds")) },
     Row { name: "arrival_rate_per_second", help: "What arrives.", write: |view, family| view.put(family, &[], view.input("arrivalPerSecond")) },
-    Row { name: "capacity_per_replica_per_second", help: "What one replica can do.", write: |view, family| view.put(family, &[], view.input("capacityPerReplicaPerSecond")) },
-    Row { name: "utilization_ratio", help: "Arrival by capacity at the present count, at most 1.", write: |view, family| {
-        view.put(family, &[], view.valid_advice().and_then(|advice| advice.forecast.utilization_now));
-    } },
-    Row { name: "advice_timestamp_seconds", help: "When the latest decision was made.", write: |view, family| view.put(family, &[], view.advice().map(|advice| unix(advice.evaluated_at))) },
-    Row { name: "reading_timestamp_seconds", help: "When the last good reading was measured.", write: |view, family| {
-        view.put(family, &[], view.state.source.observed_at.or_else(|| view.advice()?.observed_at).map(unix));
-    } },
-    Row { name: "reason", help: "1 for each reason of the latest decision.", write: |view, family| {
-        let codes: BTreeSet<&str> = view.advice().into_iter().flat_map(|advice| &advice.reasons).map(|reason| reason.code().name()).collect();
-        for code in codes {
-            view.put(family, &[("reason", code)], Some(1.0));
-        }
-    } },
-    Row { name: "limit", help: "1 for each limit that cut or raised the wish.", write: |view, family| {
-        let codes: BTreeSet<&str> = view.advice().into_iter().flat_map(|advice| &advice.limits).map(|limit| limit.code.name()).collect();
-        for code in codes {
-            view.put(family, &[("limit", code)], Some(1.0));
-        }
-    } },
-    Row { name: "part_recommended_parallelism", help: "The count to have of a vertex or pool.", write: |view, family| view.parts(family, |recommended, _| recommended) },
+    Row {
+        name: "capacity_per_replica_per_second",
+        help: "What one replica can do.",
+        write: |view, family| view.put(family, &[], view.input("capacityPerReplicaPerSecond")),
+    },
+    Row {
+        name: "utilization_ratio",
+        help: "Arrival by capacity at the present count, at most 1.",
+        write: |view, family| {
+            view.put(family, &[], view.valid_advice().and_then(|advice| advice.forecast.utilization_now));
+        },
+    },
+    Row {
+        name: "advice_timestamp_seconds",
+        help: "When the latest decision was made.",
+        write: |view, family| view.put(family, &[], view.advice().map(|advice| unix(advice.evaluated_at))),
+    },
+    Row {
+        name: "reading_timestamp_seconds",
+        help: "When the last good reading was measured.",
+        write: |view, family| {
+            view.put(family, &[], view.state.source.observed_at.or_else(|| view.advice()?.observed_at).map(unix));
+        },
+    },
+    Row {
+        name: "reason",
+        help: "1 for each reason of the latest decision.",
+        write: |view, family| {
+            let codes: BTreeSet<&str> = view.advice().into_iter().flat_map(|advice| &advice.reasons).map(|reason| reason.code().name()).collect();
+            for code in codes {
+                view.put(family, &[("reason", code)], Some(1.0));
+            }
+        },
+    },
+    Row {
+        name: "limit",
+        help: "1 for each limit that cut or raised the wish.",
+        write: |view, family| {
+            let codes: BTreeSet<&str> = view.advice().into_iter().flat_map(|advice| &advice.limits).map(|limit| limit.code.name()).collect();
+            for code in codes {
+                view.put(family, &[("limit", code)], Some(1.0));
+            }
+        },
+    },
+    Row {
+        name: "part_recommended_parallelism",
+        help: "The count to have of a vertex or pool.",
+        write: |view, family| view.parts(family, |recommended, _| recommended),
+    },
     Row { name: "part_current_parallelism", help: "The count of a vertex or pool.", write: |view, family| view.parts(family, |_, current| current) },
-    Row { name: "part_overflow", help: "Vertices or pools without series of their own: more than 100 of a target.", write: |view, family| {
-        let over = view.valid_advice().map(|advice| advice.parts.len().saturating_sub(MOST_PARTS)).filter(|over| *over > 0);
-        view.one(family, over.and_then(|over| Count::try_from(over).ok()));
-    } },
-    Row { name: "pending_actions", help: "Steps that the latest decision asks for.", write: |view, family| {
-        for kind in ActionKind::ALL {
-            let count = view.actions(kind);
-            view.put(family, &[("action", kind.name())], (count > 0).then(|| as_f64(count)));
-        }
-    } },
-    Row { name: "draining_workers", help: "Workers that are waited for until they are empty.", write: |view, family| {
-        view.one(family, view.valid_advice().map(|_| view.actions(ActionKind::WaitForDrain)));
-    } },
-    Row { name: "consumer_expected_replicas", help: "The count that the declared consumer will hold.", write: |view, family| {
-        view.one(family, view.known(|advice| advice.consumer.map(|consumer| consumer.will_hold)));
-    } },
-    Row { name: "consumer_last_read_timestamp_seconds", help: "When an interface last read the advice.", write: |view, family| {
-        for interface in Interface::ALL {
-            view.put(family, &[("interface", interface.name())], view.target.last_read(interface));
-        }
-    } },
-    Row { name: "source_up", help: "1 when the last try gave a reading, 0 when it failed; absent before the first.", write: |view, family| {
-        let up = match view.state.source.health {
-            SourceHealth::Up => Some(1),
-            SourceHealth::Down => Some(0),
-            SourceHealth::Starting => None,
-        };
-        view.one(family, up);
-    } },
+    Row {
+        name: "part_overflow",
+        help: "Vertices or pools without series of their own: more than 100 of a target.",
+        write: |view, family| {
+            let over = view.valid_advice().map(|advice| advice.parts.len().saturating_sub(MOST_PARTS)).filter(|over| *over > 0);
+            view.one(family, over.and_then(|over| Count::try_from(over).ok()));
+        },
+    },
+    Row {
+        name: "pending_actions",
+        help: "Steps that the latest decision asks for.",
+        write: |view, family| {
+            for kind in ActionKind::ALL {
+                let count = view.actions(kind);
+                view.put(family, &[("action", kind.name())], (count > 0).then(|| as_f64(count)));
+            }
+        },
+    },
+    Row {
+        name: "draining_workers",
+        help: "Workers that are waited for until they are empty.",
+        write: |view, family| {
+            view.one(family, view.valid_advice().map(|_| view.actions(ActionKind::WaitForDrain)));
+        },
+    },
+    Row {
+        name: "consumer_expected_replicas",
+        help: "The count that the declared consumer will hold.",
+        write: |view, family| {
+            view.one(family, view.known(|advice| advice.consumer.map(|consumer| consumer.will_hold)));
+        },
+    },
+    Row {
+        name: "consumer_last_read_timestamp_seconds",
+        help: "When an interface last read the advice.",
+        write: |view, family| {
+            for interface in Interface::ALL {
+                view.put(family, &[("interface", interface.name())], view.target.last_read(interface));
+            }
+        },
+    },
+    Row {
+        name: "source_up",
+        help: "1 when the last try gave a reading, 0 when it failed; absent before the first.",
+        write: |view, family| {
+            let up = match view.state.source.health {
+                SourceHealth::Up => Some(1),
+                SourceHealth::Down => Some(0),
+                SourceHealth::Starting => None,
+            };
+            view.one(family, up);
+        },
+    },
 ];
 
 /// The families of this table, with their prefix.

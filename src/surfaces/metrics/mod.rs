@@ -22,8 +22,7 @@ use crate::engine::store::Store;
 pub fn scrape(store: &Store, configuration: &Configuration, now: Timestamp) -> String {
     let mut text = Exposition::new();
     families::render(store, now, &mut text);
-    text.family("build_info", "Which build this is; always 1.")
-        .sample(&[("version", VERSION), ("revision", REVISION.unwrap_or("unknown"))], Some(1.0));
+    text.family("build_info", "Which build this is; always 1.").sample(&[("version", VERSION), ("revision", REVISION.unwrap_or("unknown"))], Some(1.0));
     // before the first load there is nothing to report
     let reload = match configuration.state {
         ConfigurationState::Loaded => Some(1.0),

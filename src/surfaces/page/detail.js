@@ -57,14 +57,11 @@ function list(items, draw) {
 
 function limits(advice) {
   if (!advice.limits.length) return null;
-  const step = (text, value) => h("li", null, h("span", { class: "number" }, value), " ", text);
+  const step = (value, text, code) => h("li", { class: "step" }, h("span", { class: "number" }, value), h("span", null, text, code ? h("code", null, ` ${code}`) : null));
   return h("ol", { class: "list" },
-    step("is wished for", number(advice.wanted)),
-    advice.limits.map((limit) => step([limit.message, " "].join(""), `${number(limit.from)} → ${number(limit.to)}`)).map((item, index) => {
-      item.append(h("code", null, advice.limits[index].code));
-      return item;
-    }),
-    step("is the answer", number(advice.recommended)));
+    step(number(advice.wanted), "is wished for"),
+    advice.limits.map((limit) => step(`${number(limit.from)} → ${number(limit.to)}`, limit.message, limit.code)),
+    step(number(advice.recommended), "is the answer"));
 }
 
 function copyButton(label, text, key) {
@@ -137,7 +134,7 @@ function source(told) {
   const next = told.nextReadingSeconds === null ? "" : `, next reading in ${age(told.nextReadingSeconds)}`;
   return h("div", null,
     h("p", null, h("span", { class: told.state }, told.state), told.ageSeconds === null ? ", never read" : `, read ${age(told.ageSeconds)} ago`, next,
-      told.callsPerReading ? `, ${told.callsPerReading} calls a reading` : ""),
+      told.callsPerReading ? `, ${told.callsPerReading} ${told.callsPerReading === 1 ? "call" : "calls"} a reading` : ""),
     told.lastError ? h("p", { class: "down" }, `${told.lastError} (${told.consecutiveFailures} in a row)`) : null);
 }
 

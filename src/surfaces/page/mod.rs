@@ -20,7 +20,7 @@ const DETAIL: &str = include_str!("detail.js");
 const FORMAT: &str = include_str!("format.js");
 const ICON: &str = include_str!("icon.svg");
 const DOCS: &str = include_str!("docs.html");
-/// RapiDoc 9.3.8, MIT licence: see `rapidoc-min.js.LICENSE.txt` beside it.
+/// `RapiDoc` 9.3.8, MIT licence: see `rapidoc-min.js.LICENSE.txt` beside it.
 const RAPIDOC_GZ: &[u8] = include_bytes!("rapidoc-min.js.gz");
 
 /// The routes of the page.
