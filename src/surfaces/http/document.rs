@@ -164,7 +164,9 @@ fn openapi() -> OpenApi {
     // only where a token is configured, hence the empty alternative
     document.merge(guarded.into_openapi());
     let question = document.paths.paths.get_mut("/v1/advice").and_then(|path| path.post.as_mut()).and_then(|post| post.request_body.as_mut());
-    if let Some(content) = question.and_then(|body| body.content.get_mut("application/json")) {
+    if let Some(RefOr::T(question)) = question
+        && let Some(RefOr::T(content)) = question.content.get_mut("application/json")
+    {
         content.examples.extend(examples().map(|(name, example)| (name.to_owned(), RefOr::T(example))));
     }
     if let Some(components) = document.components.as_mut() {
