@@ -1,1 +1,6 @@
-//! What others see: HTTP and metrics.
+//! What others see: the HTTP interface with its page, and the metrics. Everything here reads the advice store or judges
+//! a posted request; nothing here asks a source or keeps anything.
+
+pub mod http;
+pub mod metrics;
+mod page;

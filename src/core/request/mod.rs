@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-pub use self::parse::{Problem, Refusal, parse, parse_batch, parse_value};
+pub use self::parse::{Batch, Problem, Refusal, parse, parse_batch, parse_value};
 use super::kinds::{BacklogSnapshot, DruidWorkersSnapshot, FlinkJobSnapshot};
 use super::memory::Memory;
 use super::policy::{Policy, PolicyInput};
