@@ -4,7 +4,7 @@
 //! real ones, exactly the part that Loadline asks for, so everything behind the sources is the service as it is: it
 //! polls, judges and serves as always. What is simulated is named so in the log, in the targets' names (`demo-`) and here.
 //!
-//! - [`druid`]: pods of a StatefulSet with task slots, one Kafka supervisor whose tasks hand over each simulated hour,
+//! - [`druid`]: pods of a `StatefulSet` with task slots, one Kafka supervisor whose tasks hand over each simulated hour,
 //!   batch tasks that come with the load.
 //! - [`flink`]: a job of five vertices, as a fluid that waits before the slowest of them.
 //! - [`day`]: the load. [`orders`]: what the clusters are told to do; the loop at the end of this file carries it out.
@@ -51,7 +51,7 @@ pub struct Demo {
     pub config_yaml: String,
     /// Where the simulated Druid Overlord answers.
     pub druid: SocketAddr,
-    /// Where the simulated Flink JobManager answers.
+    /// Where the simulated Flink `JobManager` answers.
     pub flink: SocketAddr,
     _stop: DropGuard,
 }
@@ -101,7 +101,7 @@ async fn serve(router: Router, stop: &CancellationToken) -> io::Result<SocketAdd
     Ok(address)
 }
 
-/// The configuration for the two targets. Its times are short because the clusters live fast: what takes a MiddleManager
+/// The configuration for the two targets. Its times are short because the clusters live fast: what takes a `MiddleManager`
 /// minutes is seconds here.
 fn config_yaml(pace: Pace, druid: SocketAddr, flink: SocketAddr) -> String {
     let startup = whole(pace.real(druid::BOOT_SECONDS).ceil()) + 2;

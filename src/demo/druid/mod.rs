@@ -1,4 +1,4 @@
-//! A Druid cluster: pods of a StatefulSet with task slots, a queue of pending tasks, one Kafka supervisor.
+//! A Druid cluster: pods of a `StatefulSet` with task slots, a queue of pending tasks, one Kafka supervisor.
 //!
 //! - A pod takes [`BOOT_SECONDS`] of simulated time to register. Fewer replicas remove the highest ordinals at once, and
 //!   kill what runs there: the cluster does not protect the operator from a bad number.
@@ -51,7 +51,7 @@ pub(super) struct Cluster {
     tally: Tally,
 }
 
-/// A pod of the StatefulSet; its place in the list is its ordinal.
+/// A pod of the `StatefulSet`; its place in the list is its ordinal.
 struct Pod {
     registers_at: f64,
     enabled: bool,
@@ -124,7 +124,7 @@ impl Cluster {
         }
     }
 
-    /// Sets the count of the StatefulSet: the highest ordinals go, with all that runs on them.
+    /// Sets the count of the `StatefulSet`: the highest ordinals go, with all that runs on them.
     fn set_replicas(&mut self, replicas: usize) {
         for pod in self.pods.drain(replicas.min(self.pods.len())..) {
             self.tally.killed += pod.tasks.len();

@@ -149,7 +149,7 @@ async fn supervisor_status(State(shared): Overlord, Path(id): Path<String>) -> R
             "id": task.id, "startTime": stamp(&shared, task.started), "remainingSeconds": if done { Value::Null } else { Value::from(left) },
             "type": if done { "PUBLISHING" } else { "ACTIVE" },
             "currentOffsets": partitions(|_, current| current),
-            "lag": if done { Value::Null } else { Value::Object(partitions(|latest, current| latest.saturating_sub(current))) },
+            "lag": if done { Value::Null } else { Value::Object(partitions(u64::saturating_sub)) },
         });
         if done { publishing.push(row) } else { active.push(row) }
     }
@@ -164,7 +164,7 @@ async fn supervisor_status(State(shared): Overlord, Path(id): Path<String>) -> R
         "payload": {
             "dataSource": SUPERVISOR, "stream": SUPERVISOR, "partitions": PARTITIONS, "replicas": 1, "durationSeconds": whole(hour),
             "activeTasks": active, "publishingTasks": publishing,
-            "latestOffsets": by_partition(|latest, _| latest), "minimumLag": by_partition(|latest, current| latest.saturating_sub(current)),
+            "latestOffsets": by_partition(|latest, _| latest), "minimumLag": by_partition(u64::saturating_sub),
             "aggregateLag": lag, "offsetsLastUpdated": now,
             "suspended": false, "healthy": true, "state": "RUNNING", "detailedState": "RUNNING", "recentErrors": [],
         },

@@ -1,4 +1,4 @@
-//! The metric endpoints of the JobManager: names without `get`, values with it, aggregated where Flink aggregates.
+//! The metric endpoints of the `JobManager`: names without `get`, values with it, aggregated where Flink aggregates.
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
@@ -11,7 +11,7 @@ use super::wire::{failure, is_ours};
 use super::{Job, PARTITIONS, Phase, TASK_MANAGERS, Vertex};
 use crate::demo::{Shared, float, whole};
 
-/// The heap of a TaskManager in bytes.
+/// The heap of a `TaskManager` in bytes.
 pub(super) const HEAP_MAX: u64 = 324_403_200;
 /// The aggregations that Flink knows.
 const AGGREGATIONS: [&str; 5] = ["min", "max", "avg", "sum", "skew"];

@@ -13,7 +13,7 @@
 //! The scheduler is the adaptive one: it takes the upper bound of each vertex, as far as there are slots; all vertices
 //! share slots, so the job needs as many as its widest vertex.
 //!
-//! Left out: buffers between the vertices, skew between subtasks, the caches of the JobManager.
+//! Left out: buffers between the vertices, skew between subtasks, the caches of the `JobManager`.
 
 mod gauges;
 mod metrics;
@@ -28,9 +28,9 @@ pub(super) use wire::router;
 
 /// The job's name.
 pub(super) const JOB_NAME: &str = "demo-orders";
-/// TaskManagers of the cluster.
+/// How many `TaskManager` processes the cluster has.
 pub(super) const TASK_MANAGERS: u64 = 3;
-/// Slots of a TaskManager.
+/// Slots of a `TaskManager`.
 pub(super) const SLOTS: u64 = 4;
 
 /// Partitions that the source reads.
@@ -231,7 +231,7 @@ impl Model for Job {
 impl Vertex {
     /// The parallelism that the scheduler gives it: the upper bound, as far as there are slots.
     fn goal(&self) -> u64 {
-        self.upper.min(TASK_MANAGERS * SLOTS).max(1)
+        self.upper.clamp(1, TASK_MANAGERS * SLOTS)
     }
 }
 

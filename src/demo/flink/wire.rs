@@ -1,4 +1,4 @@
-//! The JobManager's answers: the paths that a Flink source asks, in the shapes of Flink 2.3.
+//! The `JobManager`'s answers: the paths that a Flink source asks, in the shapes of Flink 2.3.
 //!
 //! Kept from the real one because a reader must cope with it: an aggregated metric query with one unknown or not numeric
 //! name answers `[]` with status 200; so do the metrics of an unknown job or vertex; plain metrics are strings, aggregated
@@ -110,7 +110,7 @@ async fn job_details(State(shared): JobManager, Path(id): Path<String>) -> Respo
     }
     let job = shared.now();
     let deployed = millis(&shared, job.deployed_at);
-    let mut since = Map::from_iter(TASK_STATES.iter().map(|state| ((*state).to_owned(), Value::from(0))));
+    let mut since = task_counts("", 0, str::to_owned);
     since.insert("INITIALIZING".to_owned(), Value::from(millis(&shared, 0.0)));
     since.insert("CREATED".to_owned(), Value::from(deployed));
     since.insert("RUNNING".to_owned(), if matches!(job.phase, Phase::Restarting { .. }) { Value::from(0) } else { Value::from(deployed) });
