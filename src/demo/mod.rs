@@ -4,10 +4,10 @@
 //! real ones, exactly the part that Loadline asks for, so everything behind the sources is the service as it is: it
 //! polls, judges and serves as always. What is simulated is named so in the log, in the targets' names (`demo-`) and here.
 //!
-//! - [`druid`]: pods of a `StatefulSet` with task slots, one Kafka supervisor whose tasks hand over each simulated hour,
+//! - `druid`: pods of a `StatefulSet` with task slots, one Kafka supervisor whose tasks hand over each simulated hour,
 //!   batch tasks that come with the load.
-//! - [`flink`]: a job of five vertices, as a fluid that waits before the slowest of them.
-//! - [`day`]: the load. [`orders`]: what the clusters are told to do; the loop at the end of this file carries it out.
+//! - `flink`: a job of five vertices, as a fluid that waits before the slowest of them.
+//! - `day`: the load. `orders`: what the clusters are told to do; the loop in [`start`] carries it out.
 //!
 //! Times and rates on the wire are real ones (a record per real second); only the day goes by faster. The models are pure:
 //! they are moved forward to a moment given in seconds since the start and read no clock, so a test can live through a
@@ -207,6 +207,8 @@ fn float(count: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::policy::PolicyInput;
+    use crate::core::request::Kind;
 
     #[test]
     fn the_configuration_names_both_targets_and_where_they_answer() {
@@ -218,6 +220,11 @@ mod tests {
         assert_eq!(value["targets"][0]["policy"]["startup"], "8s");
         assert_eq!(value["targets"][1]["name"], FLINK_TARGET);
         assert_eq!(value["targets"][1]["source"]["flink"]["url"], "http://127.0.0.1:4002");
+        for target in value["targets"].as_array().unwrap() {
+            let policy: PolicyInput = serde_json::from_value(target["policy"].clone()).unwrap();
+            let kind: Kind = serde_json::from_value(target["kind"].clone()).unwrap();
+            assert!(policy.resolve(kind).is_ok(), "{target}");
+        }
     }
 
     #[test]

@@ -47,3 +47,69 @@ impl Orders {
 pub fn follow_store(store: Arc<Store>) -> impl Fn(&str) -> Option<Orders> + Send + Sync + 'static {
     move |target| Some(Orders::from_advice(store.target(target)?.advice_at(clock::now())?.as_ref()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::advice::{Action, Bounds, Confidence, Direction, Forecast, Outcome, Part, Unit, WorkerRef};
+    use crate::core::memory::Memory;
+    use crate::core::request::Kind;
+
+    fn advice(recommended: Option<u64>) -> Advice {
+        let now = jiff::Timestamp::UNIX_EPOCH;
+        let worker = |kind, ordinal: u64| Action {
+            worker: Some(WorkerRef { host: format!("mm-{ordinal}:8091"), ordinal: Some(ordinal) }),
+            ..Action::new(kind, String::new())
+        };
+        let part = |id: &str, recommended| Part {
+            id: id.to_owned(),
+            name: id.to_owned(),
+            current: Some(1),
+            recommended,
+            wanted: None,
+            reasons: Vec::new(),
+            limits: Vec::new(),
+            vertex: None,
+        };
+        Advice {
+            kind: Kind::DruidWorkers,
+            name: None,
+            outcome: Outcome::Change,
+            current: Some(3),
+            recommended,
+            wanted: recommended,
+            direction: Direction::Up,
+            unit: Unit::Replicas,
+            active: None,
+            bounds: Bounds { min: 1, max: 8, partitions: None },
+            reasons: Vec::new(),
+            limits: Vec::new(),
+            actions: vec![worker(ActionKind::DisableWorker, 2), worker(ActionKind::EnableWorker, 1), Action::new(ActionKind::Investigate, String::new())],
+            parts: vec![part("a", Some(4)), part("b", None)],
+            forecast: Forecast::default(),
+            inputs: Vec::new(),
+            confidence: Confidence::High,
+            consumer: None,
+            evaluated_at: now,
+            observed_at: None,
+            valid_until: None,
+            memory: Memory::new(Kind::DruidWorkers, now),
+        }
+    }
+
+    #[test]
+    fn an_advice_orders_its_number_its_worker_actions_and_the_parts_that_have_one() {
+        let expected = Orders {
+            recommended: Some(4),
+            disable: vec!["mm-2:8091".to_owned()],
+            enable: vec!["mm-1:8091".to_owned()],
+            parallelism: [("a".to_owned(), 4)].into(),
+        };
+        assert_eq!(Orders::from_advice(&advice(Some(4))), expected);
+    }
+
+    #[test]
+    fn an_advice_without_a_number_orders_nothing() {
+        assert_eq!(Orders::from_advice(&advice(None)), Orders::default());
+    }
+}
