@@ -26,7 +26,7 @@ struct Offsets {
 impl Stream {
     /// Lets records arrive, and the groups that have a reading task read them.
     pub(super) fn flow(&mut self, seconds: f64, load: f64, reading: [bool; GROUPS]) {
-        let share = super::float(GROUPS as u64);
+        let share = crate::demo::float(GROUPS as u64);
         for (offsets, reads) in self.groups.iter_mut().zip(reading) {
             offsets.arrived += load * ARRIVAL_AT_PEAK * seconds / share;
             if reads {
@@ -38,7 +38,7 @@ impl Stream {
     /// The partitions of a group with their latest and current offsets.
     pub(super) fn partitions(&self, group: usize) -> impl Iterator<Item = (usize, u64, u64)> {
         let offsets = self.groups.get(group).copied().unwrap_or_default();
-        let each = super::float((PARTITIONS / GROUPS) as u64);
+        let each = crate::demo::float((PARTITIONS / GROUPS) as u64);
         let (latest, current) = (crate::demo::whole(offsets.arrived / each), crate::demo::whole(offsets.read / each));
         (0..PARTITIONS).filter(move |partition| partition % GROUPS == group).map(move |partition| (partition, latest, current))
     }

@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn the_peak_of_the_day_needs_nine_subtasks_of_enrich_at_seventy_percent_and_twelve_slots_are_enough() {
         let wanted = ARRIVAL_AT_PEAK * KINDS[2].cost / 0.7;
-        assert_eq!(wanted.ceil(), 9.0);
+        assert!(wanted > 8.0 && wanted <= 9.0, "{wanted}");
         let mut job = job();
         ask(&mut job, 2, 9);
         ask(&mut job, 3, 3);
