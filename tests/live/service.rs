@@ -1,0 +1,98 @@
+//! The built binary, started with a configuration of its own.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use loadline::engine::clock;
+use reqwest::Client;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::lab::tail;
+
+/// The service; it is stopped when this is dropped.
+pub struct Service {
+    child: Child,
+    base: String,
+    client: Client,
+    log: PathBuf,
+    _dir: TempDir,
+}
+
+impl Service {
+    /// Starts `loadline serve` with the configuration that is made for two free ports, and waits until it is ready.
+    pub async fn start(configuration: impl FnOnce(u16, u16) -> String) -> Self {
+        let dir = TempDir::new().unwrap();
+        let (http, grpc) = free_ports();
+        let (file, log) = (dir.path().join("loadline.yaml"), dir.path().join("loadline.log"));
+        std::fs::write(&file, configuration(http, grpc)).unwrap();
+        let output = std::fs::File::create(&log).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_loadline"))
+            .arg("serve")
+            .arg("--config")
+            .arg(&file)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().unwrap())
+            .stderr(output)
+            .spawn()
+            .expect("the built binary starts");
+        let client = Client::builder().no_proxy().timeout(Duration::from_secs(5)).build().unwrap();
+        let mut service = Self { child, base: format!("http://127.0.0.1:{http}"), client, log, _dir: dir };
+        let limit = clock::instant() + Duration::from_secs(20);
+        loop {
+            if let Some(status) = service.child.try_wait().unwrap() {
+                panic!("loadline ended with {status}:\n{}", tail(&service.log));
+            }
+            if service.client.get(format!("{}/readyz", service.base)).send().await.is_ok_and(|answer| answer.status().is_success()) {
+                return service;
+            }
+            assert!(clock::instant() < limit, "loadline is not ready after 20 s:\n{}", tail(&service.log));
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// The status and the JSON body of an answer.
+    pub async fn ask(&self, path: &str) -> (u16, Value) {
+        let (status, text) = self.fetch(path).await;
+        (status, serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path} is not JSON ({error}): {text}")))
+    }
+
+    /// The JSON body of an answer that must be a success.
+    pub async fn get(&self, path: &str) -> Value {
+        let (status, body) = self.ask(path).await;
+        assert_eq!(status, 200, "{path}: {body}");
+        body
+    }
+
+    /// The text of an answer that must be a success.
+    pub async fn text(&self, path: &str) -> String {
+        let (status, text) = self.fetch(path).await;
+        assert_eq!(status, 200, "{path}: {text}");
+        text
+    }
+
+    async fn fetch(&self, path: &str) -> (u16, String) {
+        let answer = self.client.get(format!("{}{path}", self.base)).send().await;
+        let answer = answer.unwrap_or_else(|error| panic!("{path}: {error}\n{}", tail(&self.log)));
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("live: the end of the service's log:\n{}", tail(&self.log));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Two free ports; both are held until both are known, so that they differ.
+fn free_ports() -> (u16, u16) {
+    let bind = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let (one, two) = (bind(), bind());
+    (one.local_addr().unwrap().port(), two.local_addr().unwrap().port())
+}
