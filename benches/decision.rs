@@ -51,13 +51,19 @@ fn flink(vertices: usize) -> Request {
         json!({ "observedAt": ago(seconds_ago), "jobId": "f1a3", "state": "RUNNING", "runningSince": ago(86_400), "slotsPerTaskManager": 4, "taskManagers": 4, "vertices": list })
     };
     let history: Vec<Value> = (1..15).rev().map(|index| reading(index * 65, false)).collect();
-    request(&json!({ "kind": "flinkJob", "snapshot": reading(0, true), "history": history, "policy": { "window": "15m", "scaleDown": { "stabilization": "0s" } } }))
+    request(
+        &json!({ "kind": "flinkJob", "snapshot": reading(0, true), "history": history, "policy": { "window": "15m", "scaleDown": { "stabilization": "0s" } } }),
+    )
 }
 
 fn druid(workers: usize, pending: usize) -> Request {
     let list: Vec<Value> = (0..workers).map(|index| json!({ "host": format!("mm-{index}:8091"), "capacity": 15, "used": if index % 7 == 0 { 12 } else { 15 }, "availabilityGroups": ["orders"] })).collect();
-    let tasks: Vec<Value> = (0..pending).map(|index| json!({ "id": format!("t{index}"), "type": "index_kafka", "requiredCapacity": 1 + index % 2, "createdTime": ago(60) })).collect();
-    request(&json!({ "kind": "druidWorkers", "replicas": { "spec": workers, "ready": workers }, "snapshot": { "observedAt": ago(2), "workers": list, "pending": { "count": pending, "tasks": tasks } }, "policy": { "max": 2000 } }))
+    let tasks: Vec<Value> = (0..pending)
+        .map(|index| json!({ "id": format!("t{index}"), "type": "index_kafka", "requiredCapacity": 1 + index % 2, "createdTime": ago(60) }))
+        .collect();
+    request(
+        &json!({ "kind": "druidWorkers", "replicas": { "spec": workers, "ready": workers }, "snapshot": { "observedAt": ago(2), "workers": list, "pending": { "count": pending, "tasks": tasks } }, "policy": { "max": 2000 } }),
+    )
 }
 
 fn backlog() -> Request {

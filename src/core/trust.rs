@@ -80,7 +80,7 @@ fn missing<S: Observed>(series: &Series<S>, request: &Request) -> Trust {
         }
         None => ("no reason was given".to_owned(), 1),
     };
-    let consecutive = consecutive.max(request.memory.as_ref().map_or(0, |memory| memory.failures.saturating_add(1)));
+    let consecutive = consecutive.max(failures_in_a_row(request, request.memory.as_ref()));
     let last = series.history.last().map(|reading| measured_at(reading.as_ref(), request.now));
     Trust {
         observed_at: last,
@@ -131,9 +131,9 @@ pub fn on_unknown(policy: &Policy, current: Count, failures: u32, unknown_second
     Unknown { recommended: Some(current), reason: None, is_fallback: false }
 }
 
-/// Failures in a row, this reading included: as the caller counts, or as the memory does.
+/// Failures in a row, this reading included: as the caller counts, else as the memory does.
 #[must_use]
 pub fn failures_in_a_row(request: &Request, memory: Option<&Memory>) -> u32 {
-    let told = request.failure.as_ref().and_then(|failure| failure.consecutive).unwrap_or(1);
-    told.max(memory.map_or(0, |memory| memory.failures.saturating_add(1)))
+    let told = request.failure.as_ref().and_then(|failure| failure.consecutive);
+    told.unwrap_or_else(|| memory.map_or(1, |memory| memory.failures.saturating_add(1)))
 }
