@@ -45,27 +45,31 @@ pub struct Figures {
     pub reset: bool,
 }
 
-/// The slope of a counter over the window, since its last reset.
+/// The slope of a counter over the window. An interval in which it went back is left out of both, what was counted and
+/// how long it took.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slope {
-    first: Option<(f64, f64)>,
     last: Option<(f64, f64)>,
+    counted: f64,
+    seconds: f64,
     reset: bool,
 }
 
 impl Slope {
     fn add(&mut self, at: f64, value: f64, resets: bool) {
-        if resets && self.last.is_some_and(|(_, before)| value < before) {
-            self.first = None;
-            self.reset = true;
+        if let Some((before, earlier)) = self.last {
+            if resets && value < earlier {
+                self.reset = true;
+            } else {
+                self.counted += value - earlier;
+                self.seconds += at - before;
+            }
         }
-        self.first = self.first.or(Some((at, value)));
         self.last = Some((at, value));
     }
 
     fn per_second(&self) -> Option<f64> {
-        let ((from, first), (to, last)) = self.first.zip(self.last)?;
-        (to > from).then(|| (last - first) / (to - from))
+        (self.seconds > 0.0).then(|| self.counted / self.seconds)
     }
 }
 

@@ -151,8 +151,7 @@ pub fn decide(
         }
         bound(vertex, current, policy, &mut decision.ladder);
         fit(vertex, current, wish, policy, &mut decision.ladder);
-        guard(vertex, figures, current, policy, &mut decision);
-        settle(case, current, facts, one_shot, &mut decision);
+        settle(case, vertex, figures, facts, one_shot, &mut decision);
     }
     partitions_only(vertex, policy, &mut decision);
     decision
@@ -315,40 +314,36 @@ fn fit(vertex: &Vertex, current: Count, wish: f64, policy: &Policy, ladder: &mut
     ladder.to(LimitCode::EvenDistribution, fitted, as_f64(parts));
 }
 
-/// A vertex that is busier than the target is not lowered, whatever its edges say.
-fn guard(vertex: &Vertex, figures: &Figures, current: Count, policy: &Policy, decision: &mut Decision) {
-    if !policy.flink.doubt_holds || decision.ladder.value >= current {
-        return;
-    }
-    if let Some(busy) = figures.busy.filter(|busy| *busy > policy.target_utilization + 0.01) {
-        decision.ladder.to(LimitCode::BusyRatioLimit, current, busy);
-        decision.reasons.push(Reason::Saturated { name: vertex.label().to_owned(), busy_ratio: Share(busy), parallelism: current });
-        decision.held = true;
-    }
-}
-
-/// What the job as a whole forbids, then stabilization and cooldown.
-fn settle(case: &Case<'_>, current: Count, facts: &JobFacts, one_shot: bool, decision: &mut Decision) {
+/// Doubts about a cut, then stabilization and cooldown. The wish counts for stabilization even where it is not followed.
+fn settle(case: &Case<'_>, vertex: &Vertex, figures: &Figures, facts: &JobFacts, one_shot: bool, decision: &mut Decision) {
+    let current = vertex.parallelism;
     let window = case.policy.scale_down.stabilization.longer(case.policy.scale_up.stabilization);
     decision.wishes.record(case.now, decision.ladder.value, window);
-    if decision.ladder.value < current
-        && let Some(block) = facts.no_lower.first()
-    {
-        decision.reasons.insert(0, block.clone());
-        decision.held = true;
-        decision.ladder.value = current;
-        return finish(current, decision);
+    if decision.ladder.value < current {
+        if let Some(block) = facts.no_lower.first() {
+            decision.reasons.insert(0, block.clone());
+            decision.held = true;
+            decision.ladder.value = current;
+        } else {
+            guard(vertex, figures, case.policy, decision);
+        }
     }
-    if !one_shot && let Some(reason) = limits::stabilize(&mut decision.ladder, current, &decision.wishes.clone(), case.now, case.policy) {
+    if !one_shot && let Some(reason) = limits::stabilize(&mut decision.ladder, current, &decision.wishes, case.now, case.policy) {
         decision.reasons.insert(0, reason);
     }
     limits::cooldown(&mut decision.ladder, current, case.seconds_since_change(), case.policy);
-    finish(current, decision);
-}
-
-fn finish(current: Count, decision: &mut Decision) {
     decision.held |= decision.ladder.waits() && decision.ladder.value == current;
     decision.parallelism = decision.ladder.value;
+}
+
+/// A vertex that is busier than the target is not lowered, whatever its edges say.
+fn guard(vertex: &Vertex, figures: &Figures, policy: &Policy, decision: &mut Decision) {
+    let busy = figures.busy.filter(|busy| policy.flink.doubt_holds && *busy > policy.target_utilization + 0.01);
+    if let Some(busy) = busy {
+        decision.ladder.to(LimitCode::BusyRatioLimit, vertex.parallelism, busy);
+        decision.reasons.push(Reason::Saturated { name: vertex.label().to_owned(), busy_ratio: Share(busy), parallelism: vertex.parallelism });
+        decision.held = true;
+    }
 }
 
 /// Subtasks above the number of partitions read nothing, so this bound also moves a count down.
