@@ -1,0 +1,187 @@
+//! `loadline serve`: loads the configuration, looks after the targets, serves until it is told to stop.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use super::wiring;
+use crate::config::{self, Configuration};
+use crate::core::request::Problem;
+use crate::demo;
+use crate::engine::store::Store;
+use crate::engine::{Clock, Engine, clock};
+use crate::surfaces::http::{self, AppState, ServiceStatus, Setup};
+use crate::surfaces::metrics;
+
+/// How often the configuration is looked at.
+const WATCH_EVERY: Duration = Duration::from_secs(5);
+
+/// What the command line says.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The configuration file; without it posted requests only.
+    pub config: Option<PathBuf>,
+    /// Watch two simulated clusters.
+    pub demo: bool,
+    /// Overrides the address in the configuration.
+    pub http: Option<SocketAddr>,
+}
+
+/// Why the service does not start, or stops.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The configuration is not valid.
+    #[error("{} is not valid:\n{}", .0.display(), lines(.1))]
+    Invalid(PathBuf, Vec<Problem>),
+    /// The configuration cannot be read.
+    #[error("{} cannot be read: {}", .0.display(), .1)]
+    Unreadable(PathBuf, std::io::Error),
+    /// An address cannot be listened on.
+    #[error("cannot listen on {0}: {1}")]
+    Listen(SocketAddr, std::io::Error),
+    /// Anything else.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Problems as lines of text.
+#[must_use]
+pub fn lines(problems: &[Problem]) -> String {
+    problems.iter().map(|problem| if problem.path.is_empty() { format!("  {}", problem.message) } else { format!("  {}: {}", problem.path, problem.message) }).collect::<Vec<_>>().join("\n")
+}
+
+/// Serves until SIGTERM or SIGINT.
+pub async fn run(options: Options) -> Result<(), ServeError> {
+    let stop = CancellationToken::new();
+    tokio::spawn(stop_on_signal(stop.clone()));
+    run_until(options, stop).await
+}
+
+/// Serves until the token is cancelled.
+pub async fn run_until(options: Options, stop: CancellationToken) -> Result<(), ServeError> {
+    metrics::install().map_err(|error| ServeError::Failed(error.to_string()))?;
+    tokio::spawn(metrics::upkeep(stop.clone()));
+    let store = Arc::new(Store::new());
+    let status = Arc::new(ServiceStatus::new());
+    let clock: Clock = Arc::new(clock::now);
+    let engine = Arc::new(Engine::new(Arc::clone(&store), Arc::clone(&clock)));
+
+    let demo = if options.demo {
+        let demo = demo::start(demo::Pace::default(), demo::follow_store(Arc::clone(&store))).await;
+        Some(demo.map_err(|error| ServeError::Failed(format!("the demonstration does not start: {error}")))?)
+    } else {
+        None
+    };
+    let text = match (&demo, &options.config) {
+        (Some(demo), _) => Some(demo.config_yaml.clone()),
+        (None, Some(path)) => Some(std::fs::read_to_string(path).map_err(|error| ServeError::Unreadable(path.clone(), error))?),
+        (None, None) => None,
+    };
+    let origin = options.config.clone().unwrap_or_else(|| PathBuf::from("the demonstration"));
+    let configuration = match &text {
+        Some(text) => load(text, &engine).map_err(|problems| ServeError::Invalid(origin, problems))?,
+        None => Configuration::default(),
+    };
+    status.loaded(clock());
+
+    let token = match &configuration.server.bearer_token_file {
+        Some(path) => Some(wiring::read_secret(path).map_err(|message| ServeError::Failed(format!("server.auth.bearerTokenFile: {message}")))?),
+        None => None,
+    };
+    let mut setup = Setup::new(Arc::clone(&store), Arc::clone(&status), stop.clone());
+    setup.demo = options.demo;
+    setup.token = token;
+    let limits = setup.limits;
+    let loopback = SocketAddr::from(([127, 0, 0, 1], configuration.server.http.port()));
+    let address = options.http.unwrap_or(if options.demo { loopback } else { configuration.server.http });
+    let listener = TcpListener::bind(address).await.map_err(|error| ServeError::Listen(address, error))?;
+    let address = listener.local_addr().unwrap_or(address);
+    info!(%address, targets = configuration.targets.len(), demo = options.demo, version = metrics::VERSION, "listening");
+    if let (Some(path), false) = (&options.config, options.demo) {
+        tokio::spawn(watch(path.clone(), text.unwrap_or_default(), Arc::clone(&engine), Arc::clone(&status), clock, stop.clone()));
+    }
+    http::serve(listener, http::router(AppState::new(setup)), stop, limits).await;
+    engine.stop().await;
+    drop(demo);
+    info!("stopped");
+    Ok(())
+}
+
+/// Brings the targets in line with a configuration, or says all that is wrong with it and changes nothing.
+fn load(text: &str, engine: &Engine) -> Result<Configuration, Vec<Problem>> {
+    let configuration = config::parse(text)?;
+    engine.apply(wiring::targets(&configuration)?);
+    Ok(configuration)
+}
+
+/// Looks at the file again and again: a ConfigMap is swapped by a symbolic link beside it, which a watch on the file
+/// misses. A configuration that is not valid changes nothing and is named once.
+async fn watch(path: PathBuf, mut seen: String, engine: Arc<Engine>, status: Arc<ServiceStatus>, clock: Clock, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(WATCH_EVERY) => {}
+        }
+        let text = match read(&path).await {
+            Ok(text) => text,
+            Err(message) => {
+                if status.configuration().problems != [message.clone()] {
+                    warn!(problem = message, "the configuration cannot be read; the last good one stays in force");
+                    status.reload_failed(clock(), vec![message]);
+                }
+                continue;
+            }
+        };
+        if text == seen {
+            continue;
+        }
+        match load(&text, &engine) {
+            Ok(configuration) => {
+                info!(targets = configuration.targets.len(), "a new configuration is in force");
+                status.loaded(clock());
+            }
+            Err(problems) => {
+                error!(problems = lines(&problems), "the new configuration is not valid; the last good one stays in force");
+                status.reload_failed(clock(), problems.iter().map(|problem| format!("{}: {}", problem.path, problem.message)).collect());
+            }
+        }
+        seen = text;
+    }
+}
+
+async fn read(path: &Path) -> Result<String, String> {
+    tokio::fs::read_to_string(path).await.map_err(|error| format!("{} cannot be read: {error}", path.display()))
+}
+
+/// Cancels the token on SIGTERM or SIGINT.
+async fn stop_on_signal(stop: CancellationToken) {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
+            (Ok(mut terminate), Ok(mut interrupt)) => {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                }
+            }
+            (terminate, interrupt) => {
+                warn!(error = ?terminate.err().or(interrupt.err()), "signals cannot be caught");
+                return;
+            }
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        if tokio::signal::ctrl_c().await.is_err() {
+            return;
+        }
+    }
+    info!("stopping: requests in flight are served");
+    stop.cancel();
+}
