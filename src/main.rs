@@ -1,3 +1,22 @@
-//! The binary: see [`loadline::cli`].
+//! The binary: reads the command line, runs it, and turns what went wrong into an exit code.
 
-fn main() {}
+use std::process::ExitCode;
+
+use anyhow::Context;
+
+fn main() -> ExitCode {
+    let code = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("the runtime does not start")
+        .and_then(|runtime| runtime.block_on(loadline::cli::main()).context("the command failed"));
+    match code {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            use std::io::Write;
+            // nothing is left to tell it to
+            let _ = writeln!(std::io::stderr(), "loadline: {error:#}");
+            ExitCode::from(loadline::cli::EXIT_FAILED)
+        }
+    }
+}

@@ -52,7 +52,11 @@ pub enum ServeError {
 /// Problems as lines of text.
 #[must_use]
 pub fn lines(problems: &[Problem]) -> String {
-    problems.iter().map(|problem| if problem.path.is_empty() { format!("  {}", problem.message) } else { format!("  {}: {}", problem.path, problem.message) }).collect::<Vec<_>>().join("\n")
+    problems
+        .iter()
+        .map(|problem| if problem.path.is_empty() { format!("  {}", problem.message) } else { format!("  {}: {}", problem.path, problem.message) })
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// Serves until SIGTERM or SIGINT.

@@ -77,9 +77,9 @@ pub fn source(config: &SourceConfig, timeout: Duration) -> Result<Arc<dyn Source
 fn client(http: &HttpSource, timeout: Duration, path: &str) -> Result<Client, Problem> {
     let basic_auth = match &http.basic_auth {
         None => None,
-        Some(auth) => {
-            let password = read_secret(&auth.password_file).map_err(|message| Problem::new(format!("{path}.basicAuth.passwordFile"), message))?;
-            Some(BasicAuth { username: auth.username.clone(), password })
+        Some((username, file)) => {
+            let password = read_secret(file).map_err(|message| Problem::new(format!("{path}.basicAuth.passwordFile"), message))?;
+            Some(BasicAuth { username: username.clone(), password })
         }
     };
     let options = ClientOptions {
@@ -108,9 +108,9 @@ fn replicas(target: &TargetConfig) -> Result<Option<Arc<dyn ReplicaSource>>, Pro
         None => None,
         Some(ReplicasConfig::Static(count)) => Some(Arc::new(StaticReplicas(*count))),
         Some(ReplicasConfig::Kubernetes { api_version, kind, name, namespace, resource }) => {
-            let (api, own) = in_cluster().map_err(|error: SourceError| Problem::new("replicas.kubernetes", error.to_string()))?;
+            let (api, own) = in_cluster(seconds(target.timeout)).map_err(|error: SourceError| Problem::new("replicas.kubernetes", error.to_string()))?;
             let namespace = namespace.clone().or_else(|| Some(target.namespace.clone()).filter(|namespace| !namespace.is_empty())).unwrap_or(own);
-            Some(Arc::new(KubernetesScale::new(api, namespace, api_version.clone(), kind.clone(), name.clone(), resource.clone())))
+            Some(Arc::new(KubernetesScale::new(api, &namespace, api_version, kind, name, resource.as_deref())))
         }
     })
 }

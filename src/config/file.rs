@@ -1,0 +1,182 @@
+//! The configuration as it is written in the file. What it means, and what is wrong with it, is worked out in
+//! [`super`].
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::core::policy::PolicyInput;
+use crate::core::units::{Count, Duration};
+
+/// The whole file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct File {
+    /// The service itself.
+    pub server: ServerFile,
+    /// What holds for every target that says nothing else.
+    pub defaults: DefaultsFile,
+    /// What is looked after.
+    pub targets: Vec<TargetFile>,
+}
+
+/// The service itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ServerFile {
+    /// Address of the HTTP interface (default `0.0.0.0:8080`).
+    pub http: Option<String>,
+    /// Address of the gRPC interface (default `0.0.0.0:9090`).
+    pub grpc: Option<String>,
+    /// Who may call.
+    pub auth: Option<AuthFile>,
+    /// TLS of the HTTP interface: not available in this version.
+    pub tls: Option<serde_json::Value>,
+    /// TLS of the gRPC interface: not available in this version.
+    pub grpc_tls: Option<serde_json::Value>,
+    /// The external metrics API: not available in this version.
+    pub external_metrics: Option<serde_json::Value>,
+}
+
+/// Who may call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AuthFile {
+    /// A file with the bearer token that all but probes and metrics asks for.
+    pub bearer_token_file: PathBuf,
+}
+
+/// What holds for every target that says nothing else.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct DefaultsFile {
+    /// Time between decisions (default `30s`, at least `1s`).
+    pub interval: Option<Duration>,
+    /// Time of one call (default `5s`); a whole reading may take four times as long.
+    pub timeout: Option<Duration>,
+}
+
+/// A target.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TargetFile {
+    /// Its name, unique: lower-case letters, digits, `.` and `-`, at most 63.
+    pub name: String,
+    /// The scale target's namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The kind of workload: `druidWorkers` or `flinkJob`.
+    pub kind: String,
+    /// The cluster that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
+    /// Where readings come from.
+    pub source: SourceFile,
+    /// Where counts come from; absent: from the source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<ReplicasFile>,
+    /// What is wanted of the advice.
+    #[serde(default)]
+    pub policy: PolicyInput,
+    /// Time between decisions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Duration>,
+    /// Time of one call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Duration>,
+}
+
+/// Where readings come from: exactly one of them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct SourceFile {
+    /// A Druid Router or Overlord.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub druid: Option<HttpFile>,
+    /// A Flink JobManager.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flink: Option<FlinkFile>,
+}
+
+/// A source that is asked over HTTP.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HttpFile {
+    /// Its address: `http://` or `https://`, host, and port where it is not the usual one.
+    pub url: String,
+    /// Hosts (`name` or `name:port`) that redirects may lead to, besides its own.
+    #[serde(default)]
+    pub allowed_hosts: Vec<String>,
+    /// User and password.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basic_auth: Option<BasicAuthFile>,
+    /// A file with a bearer token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bearer_token_file: Option<PathBuf>,
+    /// A file with further certificates of authorities, PEM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<PathBuf>,
+}
+
+/// A Flink JobManager and the job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FlinkFile {
+    /// Its address.
+    pub url: String,
+    /// The job: its name, or its id of 32 hex digits.
+    pub job: String,
+    /// Hosts that redirects may lead to.
+    #[serde(default)]
+    pub allowed_hosts: Vec<String>,
+    /// User and password.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basic_auth: Option<BasicAuthFile>,
+    /// A file with a bearer token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bearer_token_file: Option<PathBuf>,
+    /// A file with further certificates of authorities, PEM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<PathBuf>,
+}
+
+/// User and password; the password is only ever read from a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BasicAuthFile {
+    /// The user.
+    pub username: String,
+    /// A file with the password.
+    pub password_file: PathBuf,
+}
+
+/// Where counts come from: exactly one of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ReplicasFile {
+    /// A fixed count.
+    #[serde(rename = "static", skip_serializing_if = "Option::is_none")]
+    pub fixed: Option<Count>,
+    /// The `/scale` subresource of an object of Kubernetes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubernetes: Option<KubernetesFile>,
+}
+
+/// An object of Kubernetes with a scale.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KubernetesFile {
+    /// For example `apps/v1`.
+    pub api_version: String,
+    /// For example `StatefulSet`.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its namespace; absent: the target's, else that of this service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Its plural in paths, where it is not the kind in lower case with an s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
+}

@@ -1,0 +1,223 @@
+//! One target: from what is written to what is meant.
+
+use serde_json::{Value, json};
+use url::Url;
+
+use super::file::{BasicAuthFile, DefaultsFile, HttpFile, ReplicasFile, TargetFile};
+use super::{FlinkJobName, HttpSource, ReplicasConfig, SourceConfig, TargetConfig};
+use crate::core::policy::{Drain, PolicyInput};
+use crate::core::request::{Kind, Problem};
+use crate::core::units::Duration;
+
+const LONGEST_NAME: usize = 63;
+
+/// A target as it is meant, or all that is wrong with it; paths are relative to the target.
+pub(super) fn meant(target: &TargetFile, defaults: &DefaultsFile) -> Result<TargetConfig, Vec<Problem>> {
+    let mut problems = Vec::new();
+    check_name(&target.name, &mut problems);
+    let kind = kind(&target.kind, &mut problems);
+    let interval = target.interval.or(defaults.interval).unwrap_or(Duration::from_secs(30));
+    let timeout = target.timeout.or(defaults.timeout).unwrap_or(Duration::from_secs(5));
+    if interval.seconds() < 1.0 {
+        problems.push(Problem::new("interval", format!("{interval} is too short: expected at least 1s")));
+    }
+    if timeout.seconds() <= 0.0 {
+        problems.push(Problem::new("timeout", format!("{timeout} is too short: expected more than 0s")));
+    }
+    let source = source(target, kind, &mut problems);
+    let replicas = target.replicas.as_ref().and_then(|given| replicas(given, &mut problems));
+    let policy = kind.map(|kind| policy(&target.policy, kind, interval, &mut problems)).unwrap_or_default();
+    match (kind, source) {
+        (Some(kind), Some(source)) if problems.is_empty() => Ok(TargetConfig {
+            name: target.name.clone(),
+            namespace: target.namespace.clone().unwrap_or_default(),
+            kind,
+            cluster: target.cluster.clone(),
+            source,
+            replicas,
+            policy,
+            interval,
+            timeout,
+        }),
+        _ => Err(problems),
+    }
+}
+
+fn check_name(name: &str, problems: &mut Vec<Problem>) {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let shaped = name.bytes().all(|byte| inner(byte) || byte == b'.' || byte == b'-')
+        && name.bytes().next().is_some_and(inner)
+        && name.bytes().last().is_some_and(inner);
+    if !shaped || name.len() > LONGEST_NAME {
+        let expected = "expected lower-case letters, digits, \".\" and \"-\", beginning and ending with a letter or digit, at most 63 in all";
+        problems.push(Problem::new("name", format!("\"{name}\" is no name: {expected}")));
+    }
+}
+
+fn kind(name: &str, problems: &mut Vec<Problem>) -> Option<Kind> {
+    let pulled = [Kind::DruidWorkers, Kind::FlinkJob];
+    let found = pulled.into_iter().find(|kind| kind.name() == name);
+    if found.is_none() {
+        let why = if name == Kind::Backlog.name() { "has no source in this version" } else { "is not available in this version" };
+        problems.push(Problem::new("kind", format!("\"{name}\" {why}: expected one of druidWorkers, flinkJob")));
+    }
+    found
+}
+
+fn source(target: &TargetFile, kind: Option<Kind>, problems: &mut Vec<Problem>) -> Option<SourceConfig> {
+    let source = &target.source;
+    match (&source.druid, &source.flink) {
+        (Some(_), Some(_)) => {
+            problems.push(Problem::new("source", "names two sources: expected one of druid, flink"));
+            None
+        }
+        (None, None) => {
+            problems.push(Problem::new("source", "names no source: expected one of druid, flink"));
+            None
+        }
+        (Some(druid), None) => {
+            fits(kind, Kind::DruidWorkers, "druid", problems);
+            http(druid, "source.druid", problems).map(SourceConfig::Druid)
+        }
+        (None, Some(flink)) => {
+            fits(kind, Kind::FlinkJob, "flink", problems);
+            let given = flink.clone();
+            let as_http = HttpFile {
+                url: given.url,
+                allowed_hosts: given.allowed_hosts,
+                basic_auth: given.basic_auth,
+                bearer_token_file: given.bearer_token_file,
+                ca_file: given.ca_file,
+            };
+            if flink.job.trim().is_empty() {
+                problems.push(Problem::new("source.flink.job", "is empty: expected a job's name or its id of 32 hex digits"));
+            } else if flink.job.contains('*') {
+                problems.push(Problem::new(
+                    "source.flink.job",
+                    format!("\"{}\": patterns are not available in this version: expected one job's name or id", flink.job),
+                ));
+            }
+            http(&as_http, "source.flink", problems).map(|http| SourceConfig::Flink { http, job: FlinkJobName::parse(&flink.job) })
+        }
+    }
+}
+
+fn fits(kind: Option<Kind>, of_source: Kind, source: &str, problems: &mut Vec<Problem>) {
+    if let Some(kind) = kind.filter(|kind| *kind != of_source) {
+        problems.push(Problem::new(format!("source.{source}"), format!("gives readings of {of_source}: expected a source of {kind}")));
+    }
+}
+
+fn http(given: &HttpFile, path: &str, problems: &mut Vec<Problem>) -> Option<HttpSource> {
+    let at = |name: &str| format!("{path}.{name}");
+    if given.basic_auth.is_some() && given.bearer_token_file.is_some() {
+        problems.push(Problem::new(at("bearerTokenFile"), "stands beside basicAuth: expected one of them"));
+    }
+    let url = match Url::parse(&given.url) {
+        Ok(url) if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none_or(str::is_empty) => {
+            problems.push(Problem::new(at("url"), format!("\"{}\" is no address: expected http:// or https:// and a host", given.url)));
+            return None;
+        }
+        Ok(url) if !url.username().is_empty() || url.password().is_some() => {
+            // the value is not repeated: it holds a secret
+            problems.push(Problem::new(at("url"), "carries a user or a password: expected an address without them, and basicAuth beside it"));
+            return None;
+        }
+        Ok(url) => url,
+        Err(error) => {
+            problems.push(Problem::new(at("url"), format!("\"{}\" is no address: {error}", given.url)));
+            return None;
+        }
+    };
+    let basic_auth = given.basic_auth.as_ref().map(|BasicAuthFile { username, password_file }| (username.clone(), password_file.clone()));
+    Some(HttpSource {
+        url,
+        allowed_hosts: given.allowed_hosts.clone(),
+        basic_auth,
+        bearer_token_file: given.bearer_token_file.clone(),
+        ca_file: given.ca_file.clone(),
+    })
+}
+
+fn replicas(given: &ReplicasFile, problems: &mut Vec<Problem>) -> Option<ReplicasConfig> {
+    match (given.fixed, &given.kubernetes) {
+        (Some(count), None) => Some(ReplicasConfig::Static(count)),
+        (None, Some(object)) => {
+            for (name, value) in [("apiVersion", &object.api_version), ("kind", &object.kind), ("name", &object.name)] {
+                if value.trim().is_empty() {
+                    problems.push(Problem::new(format!("replicas.kubernetes.{name}"), "is empty: expected for example apps/v1, StatefulSet and a name"));
+                }
+            }
+            Some(ReplicasConfig::Kubernetes {
+                api_version: object.api_version.clone(),
+                kind: object.kind.clone(),
+                name: object.name.clone(),
+                namespace: object.namespace.clone(),
+                resource: object.resource.clone(),
+            })
+        }
+        _ => {
+            problems.push(Problem::new("replicas", "expected exactly one of static, kubernetes"));
+            None
+        }
+    }
+}
+
+/// The policy, with a `staleAfter` that fits the interval.
+fn policy(given: &PolicyInput, kind: Kind, interval: Duration, problems: &mut Vec<Problem>) -> PolicyInput {
+    let mut policy = given.clone();
+    let intervals = interval.seconds() * 3.0;
+    match given.stale_after {
+        Some(stale) if stale.seconds() < intervals => {
+            problems.push(Problem::new("policy.staleAfter", format!("{stale} is shorter than three intervals of {interval}: expected at least that")));
+        }
+        Some(_) => {}
+        None => {
+            let default = given.resolve(kind).map(|policy| policy.stale_after).unwrap_or_default();
+            // a whole number of seconds prints short
+            policy.stale_after = Some(default.longer(Duration::parse(&format!("{}s", intervals.ceil())).unwrap_or(default)));
+        }
+    }
+    if given.drain == Some(Drain::Perform) {
+        problems.push(Problem::new("policy.drain", "\"perform\" is not available in this version: expected advise or preStop"));
+    }
+    if let Err(found) = policy.resolve(kind) {
+        problems.extend(found.into_iter().map(|problem| problem.under("policy")));
+    }
+    policy
+}
+
+impl TargetConfig {
+    /// What is in force, as JSON without secrets: for `GET /v1/targets/{name}`, and to see after a reload what has changed.
+    #[must_use]
+    pub fn effective(&self) -> Value {
+        let http = |http: &HttpSource| {
+            json!({
+                "url": http.url.as_str(), "allowedHosts": http.allowed_hosts, "caFile": http.ca_file, "bearerTokenFile": http.bearer_token_file,
+                "basicAuth": http.basic_auth.as_ref().map(|(username, file)| json!({ "username": username, "passwordFile": file })),
+            })
+        };
+        let source = match &self.source {
+            SourceConfig::Druid(source) => json!({ "druid": http(source) }),
+            SourceConfig::Flink { http: source, job } => {
+                let mut flink = http(source);
+                let (FlinkJobName::Name(name) | FlinkJobName::Id(name)) = job;
+                if let Some(object) = flink.as_object_mut() {
+                    object.insert("job".to_owned(), json!(name));
+                }
+                json!({ "flink": flink })
+            }
+        };
+        let replicas = match &self.replicas {
+            None => Value::Null,
+            Some(ReplicasConfig::Static(count)) => json!({ "static": count }),
+            Some(ReplicasConfig::Kubernetes { api_version, kind, name, namespace, resource }) => {
+                json!({ "kubernetes": { "apiVersion": api_version, "kind": kind, "name": name, "namespace": namespace, "resource": resource } })
+            }
+        };
+        json!({
+            "name": self.name, "namespace": self.namespace, "kind": self.kind.name(), "cluster": self.cluster, "source": source, "replicas": replicas,
+            "policy": self.policy, "interval": self.interval, "timeout": self.timeout,
+        })
+    }
+}
