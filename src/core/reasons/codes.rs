@@ -187,6 +187,9 @@ reasons! {
         /// A vertex has to catch up as well.
         VertexCatchUp (BacklogCatchUp) { name: String, parallelism: Count, target_per_second: Rate, catch_up_per_second: Rate, capacity_per_second: Rate, catch_up_within_seconds: Secs, restart_seconds: Secs, target_utilization: Share, needed: Num }
             "{name} has to process {target_per_second} and another {catch_up_per_second} to catch up in {catch_up_within_seconds}, after {restart_seconds} of restart; it can do {capacity_per_second} at parallelism {parallelism}, and {target_utilization} busy needs {needed}";
+        /// A vertex has the parallelism that its demand needs.
+        VertexWithin (WithinTarget) { name: String, parallelism: Count, target_per_second: Rate, capacity_per_second: Maybe<Rate>, needed: Num }
+            "{name} has to process {target_per_second} and can do {capacity_per_second} at parallelism {parallelism}; {needed} would do, and that is this parallelism rounded up";
         /// A vertex could do with less.
         VertexSpare (SpareCapacity) { name: String, parallelism: Count, target_per_second: Rate, capacity_per_second: Maybe<Rate>, target_utilization: Share, needed: Num }
             "{name} has to process {target_per_second} and can do {capacity_per_second} at parallelism {parallelism}; {needed} would do at {target_utilization} busy";

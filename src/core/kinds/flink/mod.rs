@@ -278,8 +278,14 @@ fn job_reasons(job: &FlinkJobSnapshot, decisions: &[Decision], figures: &[Figure
     // what is peculiar about single vertices is worth a word for the job as well
     for decision in decisions {
         for reason in &decision.reasons {
-            let peculiar =
-                !matches!(reason, Reason::InsideBand { .. } | Reason::VertexDemand { .. } | Reason::VertexCatchUp { .. } | Reason::VertexSpare { .. });
+            let peculiar = !matches!(
+                reason,
+                Reason::InsideBand { .. }
+                    | Reason::VertexDemand { .. }
+                    | Reason::VertexCatchUp { .. }
+                    | Reason::VertexSpare { .. }
+                    | Reason::VertexWithin { .. }
+            );
             if peculiar && reasons.len() < 32 && !reasons.contains(reason) {
                 reasons.push(reason.clone());
             }

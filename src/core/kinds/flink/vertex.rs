@@ -214,6 +214,15 @@ fn why(vertex: &Vertex, target: &Target, figures: &Figures, wish: f64, current: 
     let (rate, catch_up) = (target.rate.unwrap_or(0.0), target.catch_up.unwrap_or(0.0));
     let capacity = figures.capacity.unwrap_or(f64::INFINITY);
     let (target_utilization, needed) = (Share(policy.target_utilization), Num(wish));
+    if ceil_count(wish) == current {
+        return Reason::VertexWithin {
+            name,
+            parallelism: current,
+            target_per_second: Rate(rate),
+            capacity_per_second: Maybe(capacity.is_finite().then_some(Rate(capacity))),
+            needed,
+        };
+    }
     if ceil_count(wish) < current {
         let capacity = Maybe(capacity.is_finite().then_some(Rate(capacity)));
         return Reason::VertexSpare { name, parallelism: current, target_per_second: Rate(rate), capacity_per_second: capacity, target_utilization, needed };

@@ -1,0 +1,165 @@
+//! The configuration: what is valid, and that everything that is not is told at once, by path.
+
+#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use loadline::config::{Configuration, FlinkJobName, ReplicasConfig, SourceConfig, parse};
+use loadline::core::request::{Kind, Problem};
+
+const VALID: &str = r#"
+server:
+  http: "127.0.0.1:8080"
+  grpc: "127.0.0.1:9090"
+  auth: { bearerTokenFile: /etc/loadline/token }
+  tls: null
+  grpcTls: null
+  externalMetrics: null
+defaults: { interval: 30s, timeout: 5s }
+targets:
+  - name: druid-middlemanagers
+    namespace: druid
+    kind: druidWorkers
+    cluster: druid-main
+    source: { druid: { url: "http://druid-router:8888", basicAuth: { username: loadline, passwordFile: /etc/loadline/druid } } }
+    replicas: { kubernetes: { apiVersion: apps/v1, kind: StatefulSet, name: druid-mm } }
+    policy: { min: 1, max: 8, drain: advise }
+  - name: orders-job
+    kind: flinkJob
+    source: { flink: { url: "http://orders-rest:8081", job: orders } }
+    policy: { targetUtilization: 0.75 }
+    interval: 2m
+    timeout: 60s
+"#;
+
+fn problems(text: &str) -> Vec<Problem> {
+    parse(text).expect_err("a configuration with problems")
+}
+
+/// A target that is valid but for the lines given.
+fn target(lines: &str) -> String {
+    format!("targets:\n  - name: orders\n    kind: flinkJob\n    source: {{ flink: {{ url: \"http://flink:8081\", job: orders }} }}\n{lines}")
+}
+
+#[track_caller]
+fn refused(text: &str, path: &str, words: &str) {
+    let found = problems(text);
+    assert!(found.iter().any(|problem| problem.path == path && problem.message.contains(words)), "no problem at {path} with \"{words}\" in {found:?}");
+}
+
+#[test]
+fn a_whole_configuration_is_read_as_it_is_meant() {
+    let configuration = parse(VALID).expect("a valid configuration");
+    assert_eq!(configuration.server.http.port(), 8080);
+    let [druid, flink] = configuration.targets.as_slice() else { unreachable!("two targets") };
+    assert_eq!((druid.kind, druid.namespace.as_str(), druid.cluster.as_deref()), (Kind::DruidWorkers, "druid", Some("druid-main")));
+    assert!(matches!(&druid.replicas, Some(ReplicasConfig::Kubernetes { name, .. }) if name == "druid-mm"));
+    assert!(matches!(&flink.source, SourceConfig::Flink { job: FlinkJobName::Name(name), .. } if name == "orders"));
+    assert_eq!((flink.interval.seconds(), flink.timeout.seconds()), (120.0, 60.0), "what a target says wins over the defaults");
+    assert_eq!(flink.policy.stale_after.map(|stale| stale.seconds()), Some(360.0), "at least three intervals");
+    assert_eq!(druid.policy.stale_after.map(|stale| stale.seconds()), Some(120.0));
+}
+
+#[test]
+fn an_empty_file_is_a_service_for_posted_requests() {
+    assert_eq!(parse("").expect("valid"), Configuration::default());
+    assert_eq!(parse("{}").expect("valid"), Configuration::default());
+}
+
+#[test]
+fn the_configuration_in_force_names_files_and_holds_no_secret() {
+    let configuration = parse(VALID).expect("valid");
+    let text = configuration.targets[0].effective().to_string();
+    assert!(text.contains("/etc/loadline/druid") && text.contains("\"interval\":\"30s\""), "{text}");
+    refused(
+        &VALID.replace("http://druid-router:8888", "http://user:marked-secret@druid-router:8888"),
+        "targets[0].source.druid.url",
+        "carries a user or a password",
+    );
+    let said = format!("{:?}", problems(&VALID.replace("http://druid-router:8888", "http://user:marked-secret@druid-router:8888")));
+    assert!(!said.contains("marked-secret"), "{said}");
+}
+
+#[test]
+fn all_problems_are_told_at_once() {
+    let text = r#"
+server: { http: "here" }
+targets:
+  - name: Orders
+    kind: flinkJob
+    source: { flink: { url: "ftp://flink", job: "*" } }
+    policy: { min: 5, max: 2, scaleDown: { maxFactor: 3 } }
+    interval: 500ms
+  - name: b
+    kind: kafkaGroup
+    source: {}
+"#;
+    let paths: Vec<String> = problems(text).into_iter().map(|problem| problem.path).collect();
+    for path in [
+        "server.http",
+        "targets[0].name",
+        "targets[0].source.flink.url",
+        "targets[0].source.flink.job",
+        "targets[0].policy.max",
+        "targets[0].policy.scaleDown.maxFactor",
+        "targets[0].interval",
+        "targets[1].kind",
+        "targets[1].source",
+    ] {
+        assert!(paths.iter().any(|found| found == path), "{path} is not among {paths:?}");
+    }
+}
+
+#[test]
+fn misfits_of_shape_are_told_at_once_as_well() {
+    let text = "targets:\n  - name: a\n    kind: flinkJob\n    sauce: {}\n    source: { flink: { url: \"http://f\", job: j } }\n    policy: { min: one, pausd: true }\n";
+    let paths: Vec<String> = problems(text).into_iter().map(|problem| problem.path).collect();
+    for path in ["targets[0].sauce", "targets[0].policy.min", "targets[0].policy.pausd"] {
+        assert!(paths.iter().any(|found| found == path), "{path} is not among {paths:?}");
+    }
+}
+
+#[test]
+fn what_is_no_yaml_is_refused_with_its_place_and_without_its_text() {
+    let found = problems("targets:\n  - name: [marked-secret\n");
+    assert_eq!(found.len(), 1);
+    assert!(found[0].message.contains("not YAML") && !found[0].message.contains("marked-secret"), "{found:?}");
+}
+
+#[test]
+fn single_faults_are_named_by_path_value_and_expectation() {
+    refused(&target("    policy: { max: -3 }"), "targets[0].policy.max", "-3");
+    refused(&target("    policy: { staleAfter: 30s }"), "targets[0].policy.staleAfter", "three intervals");
+    refused(&target("    policy: { drain: advise }"), "targets[0].policy.drain", "druidWorkers");
+    refused(&target("    timeout: 0s"), "targets[0].timeout", "more than 0s");
+    refused(&target("    replicas: {}"), "targets[0].replicas", "exactly one");
+    refused(&target("    replicas: { static: 2, kubernetes: { apiVersion: apps/v1, kind: Deployment, name: a } }"), "targets[0].replicas", "exactly one");
+    refused(&target("    interval: soon"), "targets[0].interval", "\"soon\"");
+    refused(
+        &target("  - name: orders\n    kind: flinkJob\n    source: { flink: { url: \"http://f\", job: j } }"),
+        "targets[1].name",
+        "expected each name once",
+    );
+    refused(&target("").replace("kind: flinkJob", "kind: druidWorkers"), "targets[0].source.flink", "flinkJob");
+    refused(&target("").replace("name: orders", &format!("name: {}", "a".repeat(64))), "targets[0].name", "at most 63");
+    refused("server: { tls: { certFile: a } }", "server.tls", "expected null");
+    refused(&VALID.replace("drain: advise", "drain: perform"), "targets[0].policy.drain", "expected advise or preStop");
+}
+
+#[test]
+fn names_are_lower_case_and_short() {
+    for name in ["a", "a-b.c", "0", "orders-job.v2"] {
+        assert!(parse(&target("").replace("name: orders", &format!("name: \"{name}\""))).is_ok(), "{name}");
+    }
+    for name in ["", "A", "-a", "a-", "a_b", "a b", ".a"] {
+        refused(&target("").replace("name: orders", &format!("name: \"{name}\"")), "targets[0].name", "no name");
+    }
+}
+
+#[test]
+fn the_schema_is_the_one_that_is_checked_in() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/schema/config.schema.json");
+    let schema = format!("{}\n", loadline::cli::config_schema());
+    if std::env::var_os("LOADLINE_BLESS").is_some() {
+        std::fs::write(path, &schema).expect("the schema can be written");
+    }
+    assert!(std::fs::read_to_string(path).expect("schema/config.schema.json") == schema, "schema/config.schema.json differs: LOADLINE_BLESS=1 rewrites it");
+}
