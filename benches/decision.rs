@@ -3,7 +3,7 @@
 //! `cargo bench --bench decision`. The request is parsed beforehand; `judge` is `core::advise` alone, `answer` also
 //! writes the JSON with all sentences.
 
-#![expect(clippy::expect_used, clippy::cast_precision_loss, reason = "a bench fails by panicking, and its numbers are small")]
+#![expect(clippy::expect_used, clippy::cast_precision_loss, clippy::indexing_slicing, reason = "a bench fails by panicking, and its numbers are small")]
 
 use divan::{Bencher, black_box};
 use loadline::core::request::{Request, parse};

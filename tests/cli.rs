@@ -2,6 +2,7 @@
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
+use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
@@ -102,10 +103,10 @@ fn a_probe_of_nobody_fails_with_1_and_says_why() {
 #[test]
 fn the_help_is_the_one_that_is_checked_in() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/cli/help.txt");
-    let help: String = [&["--help"][..], &["serve", "--help"], &["advise", "--help"], &["check", "--help"], &["probe", "--help"]]
-        .into_iter()
-        .map(|arguments| format!("$ loadline {}\n{}\n", arguments.join(" "), text(&loadline(arguments).stdout)))
-        .collect();
+    let mut help = String::new();
+    for arguments in [&["--help"][..], &["serve", "--help"], &["advise", "--help"], &["check", "--help"], &["probe", "--help"]] {
+        writeln!(help, "$ loadline {}\n{}", arguments.join(" "), text(&loadline(arguments).stdout)).expect("text");
+    }
     if std::env::var_os("LOADLINE_BLESS").is_some() {
         std::fs::create_dir_all(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/cli")).expect("a folder");
         std::fs::write(path, &help).expect("written");

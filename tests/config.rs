@@ -1,9 +1,10 @@
 //! The configuration: what is valid, and that everything that is not is told at once, by path.
 
-#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 use loadline::config::{Configuration, FlinkJobName, ReplicasConfig, SourceConfig, parse};
 use loadline::core::request::{Kind, Problem};
+use loadline::core::units::Duration;
 
 const VALID: &str = r#"
 server:
@@ -54,8 +55,8 @@ fn a_whole_configuration_is_read_as_it_is_meant() {
     assert!(matches!(&druid.replicas, Some(ReplicasConfig::Kubernetes { name, .. }) if name == "druid-mm"));
     assert!(matches!(&flink.source, SourceConfig::Flink { job: FlinkJobName::Name(name), .. } if name == "orders"));
     assert_eq!((flink.interval.seconds(), flink.timeout.seconds()), (120.0, 60.0), "what a target says wins over the defaults");
-    assert_eq!(flink.policy.stale_after.map(|stale| stale.seconds()), Some(360.0), "at least three intervals");
-    assert_eq!(druid.policy.stale_after.map(|stale| stale.seconds()), Some(120.0));
+    assert_eq!(flink.policy.stale_after.map(Duration::seconds), Some(360.0), "at least three intervals");
+    assert_eq!(druid.policy.stale_after.map(Duration::seconds), Some(120.0));
 }
 
 #[test]

@@ -3,7 +3,15 @@
 //! `tests/vectors/flink-improve.json` holds the rows; the names that it suggests for statements are mapped to codes in
 //! [`CODES`].
 
-#![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a test fails by panicking"
+)]
 
 use loadline::core::advice::Advice;
 use loadline::core::request::parse;

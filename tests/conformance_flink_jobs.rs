@@ -2,7 +2,7 @@
 //!
 //! `tests/vectors/flink-jobs.json` says how its answers were produced and what has to match.
 
-#![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use loadline::core::request::parse;
 use serde_json::Value;

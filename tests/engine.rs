@@ -1,6 +1,6 @@
 //! The engine in paused time: schedules, isolation, growing distances, reload.
 
-#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(clippy::expect_used, clippy::unchecked_time_subtraction, reason = "a test fails by panicking")]
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,7 @@
 //! The Druid source against a server that speaks the documented shapes of the Overlord's API (they are written from the
 //! documentation, not recorded), and against the demonstration's Druid.
 
-#![expect(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect};
 use axum::routing::get;
 use loadline::core::kinds::druid::{DruidWorkersSnapshot, Phase};
+use loadline::core::units::Amount;
 use loadline::demo::{self, Pace};
 use loadline::engine::source::{FailureKind, Snapshot, Source, SourceError};
 use loadline::sources::druid::DruidSource;
@@ -78,7 +79,7 @@ async fn one_reading_tells_workers_tasks_and_hand_overs() {
     assert_eq!((pending.count, snapshot.waiting_count, snapshot.select_strategy.as_deref()), (1, Some(0), Some("fillCapacity")));
     assert!(pending.oldest_seconds.is_some_and(|age| age.get() > 1000.0), "from createdTime, not from the epoch");
     assert_eq!(snapshot.streaming.len(), 1, "suspended ones and other kinds are none");
-    assert_eq!((snapshot.streaming[0].task_count, snapshot.streaming[0].rollover_in_seconds.map(|left| left.get())), (4, Some(600.0)));
+    assert_eq!((snapshot.streaming[0].task_count, snapshot.streaming[0].rollover_in_seconds.map(Amount::get)), (4, Some(600.0)));
 }
 
 #[tokio::test]
@@ -95,7 +96,7 @@ where
     R: Future<Output = axum::response::Response> + Send + 'static,
 {
     Router::new()
-        .route("/druid/indexer/v1/workers", get(move || workers()))
+        .route("/druid/indexer/v1/workers", get(workers))
         .route("/druid/indexer/v1/pendingTasks", answers(json!([])))
         .route("/druid/indexer/v1/worker", answers(Value::Null))
 }

@@ -130,12 +130,12 @@ async fn text_that_only_claims_to_be_json_is_refused_without_being_quoted() {
 
 #[tokio::test]
 async fn json_of_another_shape_names_the_field() {
-    let address = start(Router::new().fallback(|| async { axum::Json(serde_json::json!([{ "id": 5 }])) })).await;
     #[derive(Debug, serde::Deserialize)]
     struct Line {
         #[expect(dead_code, reason = "only its type matters")]
         id: String,
     }
+    let address = start(Router::new().fallback(|| async { axum::Json(serde_json::json!([{ "id": 5 }])) })).await;
     let error = client(address, options()).session().get_json::<Vec<Line>>("/tasks").await.expect_err("another shape");
     assert_eq!(error.kind, FailureKind::Unexpected);
     assert!(error.message.contains("[0].id"), "{error}");

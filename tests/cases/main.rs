@@ -8,15 +8,17 @@ mod flink;
 mod hpa;
 mod keda;
 
+use std::fmt::Write;
+
 use loadline::core::advice::{ActionKind, Advice};
 use loadline::core::request::{Refusal, parse};
 use serde_json::{Value, json};
 
 /// The moment of all cases.
-pub const NOW: &str = "2026-11-30T10:00:00Z";
+const NOW: &str = "2026-11-30T10:00:00Z";
 
 /// Judges a body; its clock is [`NOW`] unless it names another.
-pub fn advise(body: &Value) -> Advice {
+fn advise(body: &Value) -> Advice {
     let bytes = serde_json::to_vec(body).expect("a body");
     match parse(&bytes, NOW.parse().expect("a time")) {
         Ok(request) => loadline::core::advise(&request),
@@ -25,45 +27,42 @@ pub fn advise(body: &Value) -> Advice {
 }
 
 /// Why a body is refused.
-pub fn refusal(body: &Value) -> Refusal {
+fn refusal(body: &Value) -> Refusal {
     let bytes = serde_json::to_vec(body).expect("a body");
     parse(&bytes, NOW.parse().expect("a time")).expect_err("a refusal")
 }
 
 /// A time so many seconds before [`NOW`].
-pub fn ago(seconds: i64) -> String {
+fn ago(seconds: i64) -> String {
     let now: jiff::Timestamp = NOW.parse().expect("a time");
     (now - jiff::SignedDuration::from_secs(seconds)).to_string()
 }
 
 /// All that is said, codes and sentences.
-pub fn said(advice: &Advice) -> String {
+fn said(advice: &Advice) -> String {
     let json = serde_json::to_value(advice).expect("advice is JSON");
     let mut text = String::new();
     for list in ["reasons", "limits", "actions"] {
         for entry in json[list].as_array().expect("a list") {
-            text.push_str(&format!(
-                "{} {}\n",
-                entry["code"].as_str().or(entry["action"].as_str()).unwrap_or_default(),
-                entry["message"].as_str().unwrap_or_default()
-            ));
+            writeln!(text, "{} {}", entry["code"].as_str().or(entry["action"].as_str()).unwrap_or_default(), entry["message"].as_str().unwrap_or_default())
+                .expect("text");
         }
     }
     text
 }
 
 /// True when a reason or a limit of that code is there.
-pub fn has(advice: &Advice, code: &str) -> bool {
+fn has(advice: &Advice, code: &str) -> bool {
     advice.reasons.iter().any(|reason| reason.code().name() == code) || advice.limits.iter().any(|limit| limit.code.name() == code)
 }
 
 /// The steps of a kind.
-pub fn steps(advice: &Advice, kind: ActionKind) -> Vec<u64> {
+fn steps(advice: &Advice, kind: ActionKind) -> Vec<u64> {
     advice.actions.iter().filter(|action| action.action == kind).filter_map(|action| action.worker.as_ref().and_then(|worker| worker.ordinal)).collect()
 }
 
 /// A policy in which nothing is delayed, as the cases assume where they name no window.
-pub fn immediate(extra: Value) -> Value {
+fn immediate(extra: Value) -> Value {
     let mut policy = json!({ "scaleDown": { "stabilization": "0s" } });
     let (Value::Object(into), Value::Object(from)) = (&mut policy, extra) else { panic!("objects") };
     into.extend(from);

@@ -174,7 +174,7 @@ fn pending_tasks(tasks: Vec<Task>, now: Timestamp) -> Pending {
                 .into_iter()
                 .map(|task| PendingTask {
                     id: task.id,
-                    task_type: task.task_type,
+                    task_type: task.kind,
                     data_source: task.data_source,
                     category: None,
                     required_capacity: None,

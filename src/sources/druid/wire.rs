@@ -53,7 +53,7 @@ pub struct Task {
     pub id: String,
     /// Its type.
     #[serde(default, rename = "type")]
-    pub task_type: Option<String>,
+    pub kind: Option<String>,
     /// When it was created. `queueInsertionTime` is often the epoch, and is not read.
     #[serde(default)]
     pub created_time: Option<Timestamp>,

@@ -211,16 +211,15 @@ impl FlinkSource {
     /// Memory of the worst TaskManager; unknown where the metrics do not exist or cannot be had.
     async fn memory(&self, session: &Session) -> Option<JobMemory> {
         let known = self.kept.lock().unwrap_or_else(PoisonError::into_inner).memory_names.clone();
-        let names = match known {
-            Some(names) => names,
-            None => {
-                let list: Vec<MetricName> = session.get_json("/taskmanagers/metrics").await.ok()?;
-                let found: Vec<&'static str> = [GC, HEAP_USED, HEAP_MAX].into_iter().filter(|wanted| list.iter().any(|name| name.id == *wanted)).collect();
-                if !list.is_empty() {
-                    self.kept.lock().unwrap_or_else(PoisonError::into_inner).memory_names = Some(found.clone());
-                }
-                found
+        let names = if let Some(names) = known {
+            names
+        } else {
+            let list: Vec<MetricName> = session.get_json("/taskmanagers/metrics").await.ok()?;
+            let found: Vec<&'static str> = [GC, HEAP_USED, HEAP_MAX].into_iter().filter(|wanted| list.iter().any(|name| name.id == *wanted)).collect();
+            if !list.is_empty() {
+                self.kept.lock().unwrap_or_else(PoisonError::into_inner).memory_names = Some(found.clone());
             }
+            found
         };
         if names.is_empty() {
             return None;

@@ -1,7 +1,7 @@
 //! Any queue: a backlog, what arrives, and those who serve it.
 //!
 //! The wish is the largest of what is asked for by
-//! - rates: what arrives and what waits against the capacity of a replica ([`rate`](crate::core::sizing::rate)),
+//! - rates: what arrives and what waits against the capacity of a replica ([`rate`]),
 //! - a threshold, where `perReplicaBacklog` is given: it takes the place of rates,
 //! - the delay objective `maxLagSeconds`,
 //! - other signals for the same target.

@@ -6,7 +6,7 @@
 //! within the headroom, everything that runs and waits. Why not `registered + ceil(pending / slots)`, as MIDAS has it:
 //! it buys for tasks that fit, and takes a missing worker for one that was never wanted.
 //!
-//! Nothing that runs is ever killed: see [`drain`]. At start, workers are credited until `startup` has passed; an idle
+//! Nothing that runs is ever killed: see `drain`. At start, workers are credited until `startup` has passed; an idle
 //! pool goes to zero only after `idleBeforeZero`. Slots are whole; `used` may exceed `capacity`.
 //! Source: `PlaySimple`'s MIDAS; Druid `PendingTaskBasedWorkerProvisioningStrategy`, `Worker`, `ImmutableWorkerInfo`.
 

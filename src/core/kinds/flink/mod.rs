@@ -1,8 +1,8 @@
 //! Flink jobs: true processing rate, backlog and catch-up through the job graph, and a parallelism for each vertex.
 //!
-//! The job is read over a window ([`window`]), each vertex is measured ([`rates`]), demand is carried from the sources
-//! through the graph ([`graph`]), each vertex gets its parallelism ([`vertex`]), and the job's slots and `TaskManagers`
-//! follow from those ([`slots`]). Why not busy time alone: it says nothing of what waits, and a vertex behind a slower
+//! The job is read over a window (`window`), each vertex is measured (`rates`), demand is carried from the sources
+//! through the graph (`graph`), each vertex gets its parallelism (`vertex`), and the job's slots and `TaskManagers`
+//! follow from those (`slots`). Why not busy time alone: it says nothing of what waits, and a vertex behind a slower
 //! one looks idle. Right after a start nothing is decided, since averages and totals of that time mislead; an idle job
 //! keeps its smallest parallelism. Rates are records per second.
 //! Source: FLIP-271 and the Flink Kubernetes operator's flink-autoscaler; DS2 (OSDI 2018).
