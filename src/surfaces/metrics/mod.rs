@@ -1,10 +1,10 @@
 //! The text of `/metrics`.
 //!
 //! Two sets of families whose names never overlap. What was decided is rendered from the advice store at the moment of
-//! the scrape ([`families`]): a series exists exactly while there is something to say, a removed target takes its series
+//! the scrape (`families`): a series exists exactly while there is something to say, a removed target takes its series
 //! with it, and nothing that is not finite is ever written. (Gauges kept in a recorder would have to be expired, and an
 //! expired gauge whose handle someone holds never comes back.) What the service measures of itself comes from the global
-//! recorder ([`service`]), with bounded labels only.
+//! recorder (`service`), with bounded labels only.
 
 mod exposition;
 mod families;
