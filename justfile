@@ -14,7 +14,7 @@ live:
 
 # accept what the goldens say now: look at the difference before you commit it
 bless:
-    INSTA_UPDATE=always BLESS=1 cargo test --locked
+    LOADLINE_BLESS=1 cargo test --locked
 
 # a day of two simulated clusters in twelve minutes: http://127.0.0.1:8080
 demo:

@@ -23,15 +23,13 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::http::StatusCode;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use secrecy::SecretString;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{DefaultPredicate, Predicate, SizeAbove};
-use tower_http::request_id::{PropagateRequestIdLayer, SetRequestIdLayer};
-use tower_http::trace::TraceLayer;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -192,11 +190,7 @@ pub fn router(state: AppState) -> Router {
         })
         .fallback(async || Problem::new(StatusCode::NOT_FOUND, "notFound", "no such path: /openapi.json lists all of them"))
         .layer(CompressionLayer::new().quality(tower_http::CompressionLevel::Fastest).compress_when(smallest_compressed))
-        .layer(from_fn_with_state(state.clone(), layers::time_out))
         .layer(CatchPanicLayer::custom(layers::panicked))
-        .layer(from_fn(layers::measure))
-        .layer(PropagateRequestIdLayer::x_request_id())
-        .layer(TraceLayer::new_for_http())
-        .layer(SetRequestIdLayer::x_request_id(layers::RequestIds::new()))
+        .layer(from_fn_with_state(layers::Around::new(state.limits().handler_timeout), layers::around))
         .with_state(state)
 }

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
+use metrics::SharedString;
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio_util::sync::CancellationToken;
 
@@ -59,7 +60,14 @@ pub fn recorded() -> Option<String> {
 
 /// Notes a served request.
 pub fn note_http(route: &str, method: &'static str, status: StatusCode, took: Duration) {
-    metrics::histogram!(HTTP_SECONDS, "route" => route.to_owned(), "method" => method, "status" => status.as_str().to_owned()).record(took);
+    // the usual answers need no copy of their status
+    let status = match status.as_u16() {
+        200 => SharedString::const_str("200"),
+        422 => SharedString::const_str("422"),
+        503 => SharedString::const_str("503"),
+        _ => SharedString::from_owned(status.as_str().to_owned()),
+    };
+    metrics::histogram!(HTTP_SECONDS, "route" => route.to_owned(), "method" => method, "status" => status).record(took);
 }
 
 /// A method as a label: of the few that are known, so that no caller can make series.
