@@ -52,7 +52,8 @@ fn many(requests: Vec<Result<Request, Refusal>>, as_table: bool, out: &mut impl 
             Err(refusal) => {
                 code = EXIT_INVALID;
                 writeln!(err, "[{index}]: {}", words(refusal))?;
-                answers.push(json!({ "error": refusal.to_string() }));
+                let errors = if let Refusal::Invalid(problems) = refusal { problems.clone() } else { Vec::new() };
+                answers.push(json!({ "detail": refusal.to_string(), "errors": errors }));
             }
         }
     }

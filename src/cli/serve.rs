@@ -100,6 +100,7 @@ pub async fn run_until(options: Options, stop: CancellationToken) -> Result<(), 
     let mut setup = Setup::new(Arc::clone(&store), Arc::clone(&status), stop.clone());
     setup.demo = options.demo;
     setup.token = token;
+    setup.limits.body_bytes = configuration.server.max_body_bytes;
     let limits = setup.limits;
     let loopback = SocketAddr::from(([127, 0, 0, 1], configuration.server.http.port()));
     let address = options.http.unwrap_or(if options.demo { loopback } else { configuration.server.http });
@@ -124,8 +125,11 @@ fn load(text: &str, engine: &Engine) -> Result<Configuration, Vec<Problem>> {
 }
 
 /// Looks at the file again and again: a ConfigMap is swapped by a symbolic link beside it, which a watch on the file
-/// misses. A configuration that is not valid changes nothing and is named once.
+/// misses. A configuration that is not valid changes nothing and is named once. A file that is just being written can look
+/// like a shorter, valid one, even like one without targets, so a change counts once it was read twice alike.
 async fn watch(path: PathBuf, mut seen: String, engine: Arc<Engine>, status: Arc<ServiceStatus>, clock: Clock, stop: CancellationToken) {
+    let mut unreadable = false;
+    let mut pending: Option<String> = None;
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -138,12 +142,22 @@ async fn watch(path: PathBuf, mut seen: String, engine: Arc<Engine>, status: Arc
                     warn!(problem = message, "the configuration cannot be read; the last good one stays in force");
                     status.reload_failed(clock(), vec![message]);
                 }
+                unreadable = true;
+                pending = None;
                 continue;
             }
         };
-        if text == seen {
+        if text == seen && !unreadable {
+            pending = None;
             continue;
         }
+        if pending.as_ref() != Some(&text) {
+            pending = Some(text);
+            continue;
+        }
+        // a file that came back is judged again even where it is the same: its failure would be told for ever otherwise
+        unreadable = false;
+        pending = None;
         match load(&text, &engine) {
             Ok(configuration) => {
                 info!(targets = configuration.targets.len(), "a new configuration is in force");

@@ -31,6 +31,8 @@ pub struct ServerFile {
     pub grpc: Option<String>,
     /// Who may call.
     pub auth: Option<AuthFile>,
+    /// The largest posted body in bytes (default 32 MiB).
+    pub max_body_bytes: Option<u64>,
     /// TLS of the HTTP interface: not available in this version.
     pub tls: Option<serde_json::Value>,
     /// TLS of the gRPC interface: not available in this version.
@@ -97,6 +99,18 @@ pub struct SourceFile {
     /// A Flink JobManager.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flink: Option<FlinkFile>,
+    /// Not available in this version.
+    #[schemars(skip)]
+    #[serde(skip_serializing)]
+    pub kafka: Option<serde_json::Value>,
+    /// Not available in this version.
+    #[schemars(skip)]
+    #[serde(skip_serializing)]
+    pub pubsub: Option<serde_json::Value>,
+    /// Not available in this version.
+    #[schemars(skip)]
+    #[serde(skip_serializing)]
+    pub prometheus: Option<serde_json::Value>,
 }
 
 /// A source that is asked over HTTP.

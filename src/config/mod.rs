@@ -11,7 +11,10 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use serde_json::Value;
 use url::Url;
+
+use self::file::TargetFile;
 
 pub use self::file::File;
 use crate::core::policy::PolicyInput;
@@ -39,11 +42,18 @@ pub struct Server {
     pub grpc: SocketAddr,
     /// A file with the bearer token that callers need.
     pub bearer_token_file: Option<PathBuf>,
+    /// The largest posted body, in bytes.
+    pub max_body_bytes: usize,
 }
 
 impl Default for Server {
     fn default() -> Self {
-        Self { http: SocketAddr::from(([0, 0, 0, 0], 8080)), grpc: SocketAddr::from(([0, 0, 0, 0], 9090)), bearer_token_file: None }
+        Self {
+            http: SocketAddr::from(([0, 0, 0, 0], 8080)),
+            grpc: SocketAddr::from(([0, 0, 0, 0], 9090)),
+            bearer_token_file: None,
+            max_body_bytes: 32 * 1024 * 1024,
+        }
     }
 }
 
@@ -138,30 +148,63 @@ pub enum ReplicasConfig {
 
 /// Reads a configuration, or tells everything that is wrong with it, each problem with its path.
 pub fn parse(text: &str) -> Result<Configuration, Vec<Problem>> {
-    let tree: serde_json::Value = match serde_saphyr::from_str::<Option<serde_json::Value>>(text) {
+    // "n", "no" and "off" are names here, not truth values as in YAML 1.1
+    let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
+    let mut tree = match serde_saphyr::from_str_with_options::<Option<Value>>(text, options) {
         Ok(tree) => tree.unwrap_or_else(|| serde_json::json!({})),
         Err(error) => return Err(vec![Problem::new("", format!("the file is not YAML: {}", without_lines(&error.to_string())))]),
     };
-    let file: File = parse_value(tree)?;
     let mut problems = Vec::new();
-    let server = server(&file, &mut problems);
-    if file.targets.len() > MOST_TARGETS {
-        problems.push(Problem::new("targets", format!("{} targets are too many: expected at most {MOST_TARGETS}", file.targets.len())));
-    }
-    let mut seen: HashMap<&str, usize> = HashMap::new();
-    let mut targets = Vec::with_capacity(file.targets.len());
-    for (index, target) in file.targets.iter().enumerate() {
-        let path = format!("targets[{index}]");
-        if let Some(first) = seen.insert(target.name.as_str(), index) {
-            problems
-                .push(Problem::new(format!("{path}.name"), format!("\"{}\" is the name of targets[{first}] as well: expected each name once", target.name)));
+    // each target is read alone, so that a misfit in one does not hide what is wrong with the others
+    let written = match tree.get_mut("targets").map(Value::take) {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(written)) => written,
+        Some(_) => {
+            problems.push(Problem::new("targets", "is not a list: expected a list of targets"));
+            Vec::new()
         }
-        match target::meant(target, &file.defaults) {
+    };
+    if let Some(members) = tree.as_object_mut() {
+        members.remove("targets");
+    }
+    let file: File = match parse_value(tree) {
+        Ok(file) => file,
+        Err(found) => {
+            problems.extend(found.into_iter().map(without_text));
+            File::default()
+        }
+    };
+    let server = server(&file, &mut problems);
+    if written.len() > MOST_TARGETS {
+        problems.push(Problem::new("targets", format!("{} targets are too many: expected at most {MOST_TARGETS}", written.len())));
+    }
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    let mut targets = Vec::with_capacity(written.len());
+    for (index, written) in written.into_iter().enumerate() {
+        let path = format!("targets[{index}]");
+        if let Some(name) = written.get("name").and_then(Value::as_str)
+            && let Some(first) = seen.insert(name.to_owned(), index)
+        {
+            problems.push(Problem::new(format!("{path}.name"), format!("\"{name}\" is the name of targets[{first}] as well: expected each name once")));
+        }
+        let target = match parse_value::<TargetFile>(written) {
+            Ok(target) => target::meant(&target, &file.defaults),
+            Err(found) => Err(found.into_iter().map(without_text).collect()),
+        };
+        match target {
             Ok(target) => targets.push(target),
             Err(found) => problems.extend(found.into_iter().map(|problem| problem.under(&path))),
         }
     }
     if problems.is_empty() { Ok(Configuration { server, targets }) } else { Err(problems) }
+}
+
+/// Text in the place of something else is not repeated: it may be a secret that was written where an object belongs.
+fn without_text(problem: Problem) -> Problem {
+    match (problem.message.starts_with("string \""), problem.message.rfind("\", expected ")) {
+        (true, Some(end)) => Problem { message: format!("text{}", problem.message.get(end + 1..).unwrap_or_default()), path: problem.path },
+        _ => problem,
+    }
 }
 
 /// The parser quotes the lines around a fault, which may hold anything: the first line of its message is enough.
@@ -183,7 +226,11 @@ fn server(file: &File, problems: &mut Vec<Problem>) -> Server {
         http: address("server.http", &given.http, default.http),
         grpc: address("server.grpc", &given.grpc, default.grpc),
         bearer_token_file: given.auth.as_ref().map(|auth| auth.bearer_token_file.clone()),
+        max_body_bytes: given.max_body_bytes.map_or(default.max_body_bytes, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
     };
+    if let Some(bytes) = given.max_body_bytes.filter(|bytes| !(1024..=1024 * 1024 * 1024).contains(bytes)) {
+        problems.push(Problem::new("server.maxBodyBytes", format!("{bytes} is out of range: expected between 1024 and 1073741824")));
+    }
     for (path, value) in [("server.tls", &given.tls), ("server.grpcTls", &given.grpc_tls), ("server.externalMetrics", &given.external_metrics)] {
         if value.is_some() {
             problems.push(Problem::new(path, "is not available in this version: expected null"));

@@ -21,6 +21,12 @@ pub(super) fn meant(target: &TargetFile, defaults: &DefaultsFile) -> Result<Targ
     if interval.seconds() < 1.0 {
         problems.push(Problem::new("interval", format!("{interval} is too short: expected at least 1s")));
     }
+    if interval.seconds() > 86_400.0 {
+        problems.push(Problem::new("interval", format!("{interval} is too long: expected at most 24h")));
+    }
+    if timeout.seconds() > 600.0 {
+        problems.push(Problem::new("timeout", format!("{timeout} is too long: expected at most 10m")));
+    }
     if timeout.seconds() <= 0.0 {
         problems.push(Problem::new("timeout", format!("{timeout} is too short: expected more than 0s")));
     }
@@ -66,6 +72,13 @@ fn kind(name: &str, problems: &mut Vec<Problem>) -> Option<Kind> {
 
 fn source(target: &TargetFile, kind: Option<Kind>, problems: &mut Vec<Problem>) -> Option<SourceConfig> {
     let source = &target.source;
+    let later = [("kafka", &source.kafka), ("pubsub", &source.pubsub), ("prometheus", &source.prometheus)];
+    if later.iter().any(|(_, given)| given.is_some()) {
+        for (name, _) in later.iter().filter(|(_, given)| given.is_some()) {
+            problems.push(Problem::new(format!("source.{name}"), "is not available in this version: expected one of druid, flink"));
+        }
+        return None;
+    }
     match (&source.druid, &source.flink) {
         (Some(_), Some(_)) => {
             problems.push(Problem::new("source", "names two sources: expected one of druid, flink"));
@@ -113,9 +126,11 @@ fn http(given: &HttpFile, path: &str, problems: &mut Vec<Problem>) -> Option<Htt
     if given.basic_auth.is_some() && given.bearer_token_file.is_some() {
         problems.push(Problem::new(at("bearerTokenFile"), "stands beside basicAuth: expected one of them"));
     }
+    // what stands before an @ may be a password, however the rest is written
+    let shown = if given.url.contains('@') { String::new() } else { format!("\"{}\" ", given.url) };
     let url = match Url::parse(&given.url) {
         Ok(url) if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none_or(str::is_empty) => {
-            problems.push(Problem::new(at("url"), format!("\"{}\" is no address: expected http:// or https:// and a host", given.url)));
+            problems.push(Problem::new(at("url"), format!("{shown}is no address: expected http:// or https:// and a host")));
             return None;
         }
         Ok(url) if !url.username().is_empty() || url.password().is_some() => {
@@ -125,7 +140,7 @@ fn http(given: &HttpFile, path: &str, problems: &mut Vec<Problem>) -> Option<Htt
         }
         Ok(url) => url,
         Err(error) => {
-            problems.push(Problem::new(at("url"), format!("\"{}\" is no address: {error}", given.url)));
+            problems.push(Problem::new(at("url"), format!("{shown}is no address: {error}")));
             return None;
         }
     };
@@ -178,7 +193,7 @@ fn policy(given: &PolicyInput, kind: Kind, interval: Duration, problems: &mut Ve
             policy.stale_after = Some(default.longer(Duration::parse(&format!("{}s", intervals.ceil())).unwrap_or(default)));
         }
     }
-    if given.drain == Some(Drain::Perform) {
+    if given.drain == Some(Drain::Perform) && kind == Kind::DruidWorkers {
         problems.push(Problem::new("policy.drain", "\"perform\" is not available in this version: expected advise or preStop"));
     }
     if let Err(found) = policy.resolve(kind) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use metrics::{counter, histogram};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 use super::history::History;
 use super::source::{FailureKind, ReplicaSource, Snapshot, Source, SourceError};
@@ -86,16 +86,10 @@ impl Poller {
         Self { state: kept.source.clone(), replicas: Replicas::default(), next_try: None, failure: None, target, job, store, clock, history, memory }
     }
 
-    /// One round: ask, if it is time to; decide; publish.
+    /// One round: ask, if it is time to; decide; publish. Counts are read each time, whatever the source does.
     async fn step(&mut self) {
         let now = (self.clock)();
         let due = self.next_try.is_none_or(|at| now >= at);
-        let snapshot = if due { self.ask().await } else { None };
-        self.decide(snapshot);
-    }
-
-    async fn ask(&mut self) -> Option<Snapshot> {
-        let started = super::clock::instant();
         let whole = self.job.timeout * CALLS_TIME;
         let counts = async {
             match &self.job.replicas {
@@ -103,31 +97,41 @@ impl Poller {
                 None => None,
             }
         };
-        let (reading, counts) = tokio::join!(timeout(whole, self.job.source.read()), counts);
-        let reading = reading.unwrap_or_else(|_| Err(too_slow(whole)));
-        let result = reading.as_ref().map_or_else(|error| error.kind.name(), |_| "ok");
-        histogram!("loadline_source_request_duration_seconds", "result" => result).record(started.elapsed().as_secs_f64());
-        counter!("loadline_source_requests_total", "result" => result).increment(1);
-        self.state.last_error = None;
+        let started = super::clock::instant();
+        let reading = async {
+            if !due {
+                return None;
+            }
+            let reading = timeout(whole, self.job.source.read()).await.unwrap_or_else(|_| Err(too_slow(whole)));
+            let result = reading.as_ref().map_or_else(|error| error.kind.name(), |_| "ok");
+            histogram!("loadline_source_request_duration_seconds", "result" => result).record(started.elapsed().as_secs_f64());
+            counter!("loadline_source_requests_total", "result" => result).increment(1);
+            Some(reading)
+        };
+        let (reading, counts) = tokio::join!(reading, counts);
+        let snapshot = match reading {
+            None => None,
+            Some(Ok(reading)) => {
+                self.succeeded(reading.calls);
+                Some(reading.snapshot)
+            }
+            Some(Err(error)) => {
+                self.failed(error);
+                None
+            }
+        };
         match counts {
             Some(Ok(replicas)) => self.replicas = replicas,
             // counts of the past are not the counts of now
             Some(Err(error)) => {
                 self.replicas = Replicas::default();
-                self.state.last_error = Some(format!("the counts of the scale target are unknown: {error}"));
+                if self.failure.is_none() {
+                    self.state.last_error = Some(format!("the counts of the scale target are unknown: {error}"));
+                }
             }
             None => {}
         }
-        match reading {
-            Ok(reading) => {
-                self.succeeded(reading.calls);
-                Some(reading.snapshot)
-            }
-            Err(error) => {
-                self.failed(error);
-                None
-            }
-        }
+        self.decide(snapshot);
     }
 
     fn succeeded(&mut self, calls: u32) {
@@ -136,6 +140,7 @@ impl Poller {
         }
         self.state.health = SourceHealth::Up;
         self.state.consecutive_failures = 0;
+        self.state.last_error = None;
         self.state.calls_per_reading = calls;
         self.failure = None;
         self.next_try = None;
@@ -171,7 +176,12 @@ impl Poller {
             memory_ignored: None,
         });
         let started = super::clock::instant();
-        let advice = Arc::new(crate::core::advise(&request));
+        // a fault in the arithmetic must not end the watch over a target: its last number expires by itself, and is missed
+        let decided = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| crate::core::advise(&request)));
+        let Ok(advice) = decided.map(Arc::new) else {
+            error!(target = %self.target.name, "the decision panicked: this is a fault of Loadline, and the request behind it is lost");
+            return;
+        };
         histogram!("loadline_evaluation_duration_seconds").record(started.elapsed().as_secs_f64());
         counter!("loadline_evaluations_total", "outcome" => advice.outcome.name()).increment(1);
         self.history.keep(&request.readings, now);

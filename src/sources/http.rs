@@ -129,7 +129,8 @@ impl Session {
             ));
         }
         if !status.is_success() {
-            let mut error = SourceError::new(FailureKind::Status, format!("HTTP {} for {path_and_query}", status.as_u16()));
+            let kind = if status == StatusCode::NOT_FOUND { FailureKind::NotFound } else { FailureKind::Status };
+            let mut error = SourceError::new(kind, format!("HTTP {} for {path_and_query}", status.as_u16()));
             error.retry_after = retry_after(answer.headers());
             return Err(error);
         }

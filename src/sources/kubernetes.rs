@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use url::Url;
 
@@ -16,6 +17,9 @@ use crate::engine::source::{BoxFuture, FailureKind, ReplicaSource, SourceError};
 
 /// Where the service account is mounted.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// What names of Kubernetes are made of; anything else is encoded, so that no name leads to another path.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
 
 /// The count of a scale target.
 pub struct KubernetesScale {
@@ -28,15 +32,16 @@ pub struct KubernetesScale {
 
 #[derive(Deserialize)]
 struct Scale {
-    #[serde(default)]
     spec: ScaleSpec,
     #[serde(default)]
     status: ScaleStatus,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 struct ScaleSpec {
-    replicas: Option<Count>,
+    /// Left out by the API when it is zero.
+    #[serde(default)]
+    replicas: Count,
 }
 
 #[derive(Default, Deserialize)]
@@ -61,6 +66,8 @@ impl KubernetesScale {
     #[must_use]
     pub fn new(api: Client, namespace: &str, api_version: &str, kind: &str, name: &str, resource: Option<&str>) -> Self {
         let plural = resource.map_or_else(|| format!("{}s", kind.to_lowercase()), str::to_owned);
+        let segment = |text: &str| utf8_percent_encode(text, SEGMENT).to_string();
+        let (namespace, plural, name) = (segment(namespace), segment(&plural), segment(name));
         let group = if api_version.contains('/') { format!("/apis/{api_version}") } else { format!("/api/{api_version}") };
         let tells_ready = api_version == "apps/v1" && matches!(kind, "Deployment" | "StatefulSet" | "ReplicaSet");
         Self { api, object: format!("{group}/namespaces/{namespace}/{plural}/{name}"), tells_ready }
@@ -76,7 +83,7 @@ impl KubernetesScale {
         } else {
             None
         };
-        Ok(Replicas { spec: scale.spec.replicas, status: scale.status.replicas, ready, ..Replicas::default() })
+        Ok(Replicas { spec: Some(scale.spec.replicas), status: scale.status.replicas, ready, ..Replicas::default() })
     }
 }
 

@@ -53,14 +53,11 @@ impl DruidSource {
     async fn read_workers(&self) -> Result<Reading, SourceError> {
         let session = self.client.session();
         let observed = clock::now();
-        let (workers, pending, config, waiting, streams) = tokio::join!(
-            workers(&session),
-            session.get_json::<Vec<Task>>(PENDING),
-            session.get_json::<Option<WorkerConfig>>(CONFIG),
-            session.get_json::<Vec<Task>>(WAITING),
-            streams(&session),
-        );
-        let (workers, pending, config) = (workers?, pending?, config?);
+        // pending tasks before workers: one that is placed in between is counted twice, and never missed
+        let pending = session.get_json::<Vec<Task>>(PENDING).await?;
+        let (workers, config, waiting, streams) =
+            tokio::join!(workers(&session), session.get_json::<Option<WorkerConfig>>(CONFIG), session.get_json::<Vec<Task>>(WAITING), streams(&session),);
+        let (workers, config) = (workers?, config?);
         let received = clock::now();
         let snapshot = DruidWorkersSnapshot {
             observed_at: Some(observed),
