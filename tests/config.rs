@@ -168,13 +168,13 @@ fn the_schema_is_the_one_that_is_checked_in() {
 #[test]
 fn a_misfit_in_one_target_does_not_hide_what_is_wrong_with_another() {
     let text = "targets:\n  - { name: one, kind: flinkJob, colour: red, source: { flink: { url: \"http://f\", job: j } } }\n  - { name: two, kind: flinkJob, source: { flink: { url: \"http://f\", job: \"*\" } } }\n";
-    let paths: Vec<String> = loadline::config::parse(text).expect_err("not valid").into_iter().map(|problem| problem.path).collect();
+    let paths: Vec<String> = parse(text).expect_err("not valid").into_iter().map(|problem| problem.path).collect();
     assert_eq!(paths, ["targets[0].colour", "targets[1].source.flink.job"]);
 }
 
 #[test]
 fn a_source_of_another_version_is_named_and_not_taken_for_a_misspelling() {
-    let problems = loadline::config::parse("targets: [ { name: a, kind: kafkaGroup, source: { kafka: { group: g } } } ]").expect_err("not valid");
+    let problems = parse("targets: [ { name: a, kind: kafkaGroup, source: { kafka: { group: g } } } ]").expect_err("not valid");
     assert!(problems.iter().all(|problem| problem.message.contains("is not available in this version")), "{problems:?}");
 }
 
@@ -182,7 +182,7 @@ fn a_source_of_another_version_is_named_and_not_taken_for_a_misspelling() {
 fn a_password_that_was_written_in_the_wrong_place_is_not_repeated() {
     for source in ["url: \"http://f\", job: j, basicAuth: \"admin:hunter2\"", "url: \"admin:hunter2@\", job: j", "url: \"http://admin:hunter2@f\", job: j"] {
         let text = format!("targets: [ {{ name: a, kind: flinkJob, source: {{ flink: {{ {source} }} }} }} ]");
-        let problems = loadline::config::parse(&text).expect_err(source);
+        let problems = parse(&text).expect_err(source);
         assert!(!format!("{problems:?}").contains("hunter2"), "{problems:?}");
     }
 }
@@ -190,5 +190,5 @@ fn a_password_that_was_written_in_the_wrong_place_is_not_repeated() {
 #[test]
 fn a_job_may_be_called_no() {
     let text = "targets: [ { name: a, kind: flinkJob, source: { flink: { url: \"http://f\", job: no } } } ]";
-    assert_eq!(loadline::config::parse(text).expect("valid").targets.len(), 1);
+    assert_eq!(parse(text).expect("valid").targets.len(), 1);
 }

@@ -1,148 +1,165 @@
-//! The Druid source against a server that speaks the documented shapes of the Overlord's API (they are written from the
-//! documentation, not recorded), and against the demonstration's Druid.
+//! Readings of Overlords: fakes in the documented shapes, and the demonstration, which speaks the same wire.
+#![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-#![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-use std::net::SocketAddr;
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::path::Path;
 
 use axum::Router;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Redirect};
-use axum::routing::get;
-use loadline::core::kinds::druid::{DruidWorkersSnapshot, Phase};
+use axum::extract::State;
+use axum::http::{StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use loadline::core::kinds::DruidWorkersSnapshot;
+use loadline::core::kinds::druid::Phase;
 use loadline::core::units::Amount;
-use loadline::demo::{self, Pace};
-use loadline::engine::source::{FailureKind, Snapshot, Source, SourceError};
+use loadline::engine::source::{FailureKind, Reading, Snapshot, Source, SourceError};
 use loadline::sources::druid::DruidSource;
 use loadline::sources::http::{Client, ClientOptions};
-use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use url::Url;
 
-async fn start(router: Router) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("an address");
+type Answers = BTreeMap<&'static str, (StatusCode, String)>;
+
+/// An Overlord that answers from tests/fixtures/druid, which were written after Druid's documentation.
+fn overlord() -> Answers {
+    let file = |name: &str| std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/druid").join(name)).expect(name);
+    [
+        ("pendingTasks", "pendingTasks.json"),
+        ("waitingTasks", "waitingTasks.json"),
+        ("workers", "workers.json"),
+        ("worker", "worker.json"),
+        ("supervisor", "supervisor.json"),
+        ("supervisor/orders/status", "status.json"),
+    ]
+    .into_iter()
+    .map(|(path, name)| (path, (StatusCode::OK, file(name))))
+    .collect()
+}
+
+async fn serve(router: Router) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("bound").to_string();
     tokio::spawn(async move { axum::serve(listener, router).await });
     address
 }
 
-async fn read(address: SocketAddr, options: ClientOptions) -> Result<(DruidWorkersSnapshot, u32), SourceError> {
-    let client = Client::new(format!("http://{address}").parse().expect("an address"), options).expect("a client");
-    let reading = DruidSource::new(client).read().await?;
+async fn answering(answers: Answers) -> String {
+    async fn answer(State(answers): State<Answers>, uri: Uri) -> Response {
+        let path = uri.path().strip_prefix("/druid/indexer/v1/").expect("the Overlord's API");
+        let (status, body) = answers.get(path).cloned().unwrap_or((StatusCode::NOT_FOUND, String::new()));
+        (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+    }
+    serve(Router::new().fallback(answer).with_state(answers)).await
+}
+
+async fn read_at(address: &str, options: ClientOptions) -> Result<Reading, SourceError> {
+    DruidSource::new(Client::new(Url::parse(&format!("http://{address}")).expect("URL"), options).expect("client")).read().await
+}
+
+async fn read(answers: Answers) -> Result<DruidWorkersSnapshot, SourceError> {
+    read_at(&answering(answers).await, ClientOptions::default()).await.map(snapshot)
+}
+
+fn snapshot(reading: Reading) -> DruidWorkersSnapshot {
     match reading.snapshot {
-        Snapshot::DruidWorkers(snapshot) => Ok((snapshot, reading.calls)),
-        other => panic!("{other:?}"),
+        Snapshot::DruidWorkers(snapshot) => snapshot,
+        other => panic!("a reading of {:?}", other.kind()),
     }
 }
 
-fn answers(value: Value) -> axum::routing::MethodRouter {
-    get(move || async move { axum::Json(value) })
-}
-
-fn workers() -> Value {
-    json!([
-        { "worker": { "scheme": "http", "host": "druid-mm-0.druid-mm.druid.svc:8091", "ip": "10.1.4.7", "capacity": 15, "version": "0", "category": "_default_worker_category" },
-          "currCapacityUsed": 2, "currParallelIndexCapacityUsed": 1, "availabilityGroups": ["index_kafka_orders_ab12"],
-          "runningTasks": ["index_kafka_orders_ab12_cd", "index_kafka_orders_ab12_pub"], "lastCompletedTaskTime": "2026-03-02T09:58:11.001Z", "blacklistedUntil": null },
-        { "worker": { "host": "druid-mm-1.druid-mm.druid.svc:8091", "capacity": 15, "version": "" }, "currCapacityUsed": 0, "runningTasks": [] }
-    ])
-}
-
-fn overlord() -> Router {
-    let task = json!({ "id": "t1", "groupId": "t1", "type": "index_parallel", "createdTime": "2026-03-02T10:00:04.120Z", "queueInsertionTime": "1970-01-01T00:00:00.000Z",
-        "statusCode": "RUNNING", "status": "RUNNING", "runnerStatusCode": "PENDING", "duration": -1, "location": { "host": null, "port": -1, "tlsPort": -1 }, "dataSource": "a", "errorMsg": null });
-    let supervisors = json!([
-        { "id": "orders", "state": "RUNNING", "healthy": true, "suspended": false, "spec": { "type": "kafka", "spec": { "ioConfig": { "taskCount": 4, "replicas": 1, "stopTaskCount": null } } } },
-        { "id": "sleeping", "suspended": true, "spec": { "ioConfig": { "taskCount": 9 } } },
-        { "id": "compaction", "suspended": false, "spec": { "type": "autocompact" } }
-    ]);
-    let status = json!({ "id": "orders", "payload": { "activeTasks": [{ "id": "index_kafka_orders_ab12_cd", "remainingSeconds": 600, "type": "ACTIVE" }], "publishingTasks": [{ "id": "index_kafka_orders_ab12_pub", "remainingSeconds": null }] } });
-    Router::new()
-        .route("/druid/indexer/v1/workers", answers(workers()))
-        .route("/druid/indexer/v1/pendingTasks", answers(json!([task])))
-        .route("/druid/indexer/v1/waitingTasks", answers(json!([])))
-        .route("/druid/indexer/v1/worker", answers(json!({ "type": "default", "selectStrategy": { "type": "fillCapacity" }, "autoScaler": null })))
-        .route("/druid/indexer/v1/supervisor", answers(supervisors))
-        .route("/druid/indexer/v1/supervisor/orders/status", answers(status))
+fn with(path: &'static str, status: u16, body: &str) -> Answers {
+    let mut answers = overlord();
+    answers.insert(path, (StatusCode::from_u16(status).expect("a status"), body.to_owned()));
+    answers
 }
 
 #[tokio::test]
-async fn one_reading_tells_workers_tasks_and_hand_overs() {
-    let (snapshot, calls) = read(start(overlord()).await, ClientOptions::default()).await.expect("a reading");
-    let workers = snapshot.workers.as_ref().expect("a list");
-    assert_eq!(calls, 6);
-    assert_eq!((workers[0].ordinal(), workers[0].capacity, workers[0].used, workers[0].enabled), (Some(0), 15, 2, true));
-    let phases: Vec<_> = workers[0].tasks.iter().flatten().map(|task| task.phase).collect();
-    assert_eq!(phases, [Some(Phase::Reading), Some(Phase::Publishing)]);
-    assert!(!workers[1].enabled, "an empty version is a disabled worker");
-    let pending = snapshot.pending.as_ref().expect("pending tasks");
-    assert_eq!((pending.count, snapshot.waiting_count, snapshot.select_strategy.as_deref()), (1, Some(0), Some("fillCapacity")));
-    assert!(pending.oldest_seconds.is_some_and(|age| age.get() > 1000.0), "from createdTime, not from the epoch");
-    assert_eq!(snapshot.streaming.len(), 1, "suspended ones and other kinds are none");
-    assert_eq!((snapshot.streaming[0].task_count, snapshot.streaming[0].rollover_in_seconds.map(Amount::get)), (4, Some(600.0)));
+async fn a_reading_puts_all_answers_together() {
+    let reading = read_at(&answering(overlord()).await, ClientOptions::default()).await.expect("a reading");
+    assert_eq!(reading.calls, 6, "the suspended supervisor is not asked for its tasks");
+    let snapshot = snapshot(reading);
+    assert!(snapshot.observed_at.expect("set") <= snapshot.received_at.expect("set"));
+    let workers = snapshot.workers.expect("workers");
+    assert_eq!(workers.iter().map(|worker| (worker.ordinal(), worker.used, worker.enabled)).collect::<Vec<_>>(), [(Some(0), 2, true), (Some(1), 1, false)]);
+    let tasks: Vec<_> =
+        workers.iter().flat_map(|worker| worker.tasks.iter().flatten()).map(|task| (task.phase, task.remaining_seconds.map(Amount::get))).collect();
+    assert_eq!(tasks, [(Some(Phase::Reading), Some(2400.0)), (Some(Phase::Running), None), (Some(Phase::Publishing), None)]);
+    let pending = snapshot.pending.expect("pending");
+    assert_eq!(pending.count, 1);
+    assert!(pending.oldest_seconds.expect("an age").get() > 0.0);
+    assert_eq!((snapshot.waiting_count, snapshot.select_strategy.as_deref()), (Some(1), Some("fillCapacityWithCategorySpec")));
+    assert_eq!(snapshot.streaming.len(), 1);
+    let orders = &snapshot.streaming[0];
+    assert_eq!((orders.supervisor.as_str(), orders.task_count, orders.replicas, orders.rollover_in_seconds.map(Amount::get)), ("orders", 2, 1, Some(2400.0)));
 }
 
 #[tokio::test]
-async fn a_runner_without_workers_is_not_an_empty_cluster() {
-    let router = overlord_without_workers(|| async {
-        (StatusCode::INTERNAL_SERVER_ERROR, axum::Json(json!({ "error": "Task Runner does not support worker listing" }))).into_response()
-    });
-    assert_eq!(read(start(router).await, ClientOptions::default()).await.expect_err("no workers").kind, FailureKind::Unsupported);
-}
-
-fn overlord_without_workers<F, R>(workers: F) -> Router
-where
-    F: Fn() -> R + Clone + Send + Sync + 'static,
-    R: Future<Output = axum::response::Response> + Send + 'static,
-{
-    Router::new()
-        .route("/druid/indexer/v1/workers", get(workers))
-        .route("/druid/indexer/v1/pendingTasks", answers(json!([])))
-        .route("/druid/indexer/v1/worker", answers(Value::Null))
+async fn a_runner_without_workers_is_unsupported_and_not_an_empty_cluster() {
+    let error = read(with("workers", 500, r#"{"error":"Task Runner does not support worker listing"}"#)).await.expect_err("no workers");
+    assert_eq!(error.kind, FailureKind::Unsupported);
 }
 
 #[tokio::test]
 async fn a_leader_that_is_not_ready_gives_no_reading() {
-    let router = overlord_without_workers(|| async { StatusCode::SERVICE_UNAVAILABLE.into_response() });
-    let error = read(start(router).await, ClientOptions::default()).await.expect_err("no reading");
-    assert_eq!(error.kind, FailureKind::Status);
-    assert!(error.message.contains("HTTP 503"), "{error}");
+    for path in ["pendingTasks", "workers", "worker"] {
+        let error = read(with(path, 503, "")).await.expect_err(path);
+        assert_eq!((error.kind, error.message.as_str()), (FailureKind::Status, "HTTP 503"), "{path}");
+    }
 }
 
 #[tokio::test]
-async fn a_part_that_fails_fails_the_whole_reading() {
-    let router = Router::new().route("/druid/indexer/v1/workers", answers(workers())).route("/druid/indexer/v1/worker", answers(Value::Null));
-    assert_eq!(read(start(router).await, ClientOptions::default()).await.expect_err("no pending tasks").kind, FailureKind::Status);
+async fn needed_answers_of_another_shape_give_no_reading() {
+    for (path, body, kind) in [
+        ("pendingTasks", "{}", FailureKind::Unexpected),
+        ("workers", "{}", FailureKind::Unexpected),
+        ("workers", "", FailureKind::NotJson),
+        ("pendingTasks", "<html>sign in</html>", FailureKind::NotJson),
+    ] {
+        assert_eq!(read(with(path, 200, body)).await.expect_err(path).kind, kind, "{path}: {body}");
+    }
 }
 
 #[tokio::test]
-async fn what_is_beside_the_point_stays_unknown_when_it_fails() {
-    let router = overlord_without_workers(|| async { axum::Json(workers()).into_response() });
-    let (snapshot, _) = read(start(router).await, ClientOptions::default()).await.expect("a reading");
-    assert_eq!((snapshot.waiting_count, snapshot.streaming.len()), (None, 0));
-    assert_eq!(snapshot.select_strategy.as_deref(), Some("equalDistribution"), "what holds when none was ever set");
-    let tasks = snapshot.workers.as_ref().and_then(|workers| workers[0].tasks.as_ref()).expect("tasks");
-    assert!(tasks.iter().all(|task| task.phase.is_none()), "whether they read or publish is not known");
+async fn what_only_adds_to_a_reading_stays_unknown_where_it_fails() {
+    for (status, body) in [(500, ""), (403, ""), (200, "<html>"), (200, r#"{"a":1}"#)] {
+        assert_eq!(read(with("waitingTasks", status, body)).await.expect("a reading").waiting_count, None);
+        let snapshot = read(with("supervisor", status, body)).await.expect("a reading");
+        assert!(snapshot.streaming.is_empty());
+        let phases: Vec<_> = snapshot.workers.expect("workers").into_iter().flat_map(|worker| worker.tasks.expect("tasks")).map(|task| task.phase).collect();
+        assert_eq!(phases, [None, Some(Phase::Running), None], "a streaming task is not said to read");
+        let snapshot = read(with("supervisor/orders/status", status, body)).await.expect("a reading");
+        assert_eq!((snapshot.streaming[0].task_count, snapshot.streaming[0].rollover_in_seconds), (2, None));
+    }
 }
 
 #[tokio::test]
-async fn the_redirect_of_a_follower_leads_to_an_allowed_leader() {
-    let leader = start(overlord()).await;
-    let follower = start(Router::new().fallback(move |request: axum::extract::Request| async move {
-        let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
-        Redirect::temporary(&format!("http://{leader}{path}"))
+async fn an_overlord_that_does_not_lead_is_followed_to_a_leader_that_is_allowed() {
+    let leader = answering(overlord()).await.replace("127.0.0.1", "localhost");
+    let to = leader.clone();
+    let follower = serve(Router::new().fallback(move |uri: Uri| {
+        let location = format!("http://{to}{uri}");
+        async move { (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, location)]) }
     }))
     .await;
-    let refused = read(follower, ClientOptions::default()).await.expect_err("another host");
-    assert_eq!(refused.kind, FailureKind::Redirect);
-    let options = ClientOptions { allowed_hosts: vec![leader.to_string()], ..ClientOptions::default() };
-    assert!(read(follower, options).await.is_ok());
+    let reading = read_at(&follower, ClientOptions { allowed_hosts: vec![leader], ..ClientOptions::default() }).await.expect("a reading");
+    assert_eq!(reading.calls, 12, "each question was asked twice");
+    let error = read_at(&follower, ClientOptions::default()).await.expect_err("not allowed");
+    assert_eq!((error.kind, error.message.as_str()), (FailureKind::Redirect, "redirect to another host: localhost"));
 }
 
 #[tokio::test]
-async fn the_druid_of_the_demonstration_speaks_the_same_wire() {
-    let demo = demo::start(Pace { day: Duration::from_secs(120) }, |_| None).await.expect("the demonstration");
-    let (snapshot, calls) = read(demo.druid, ClientOptions::default()).await.expect("a reading");
-    assert!(!snapshot.workers.expect("a list").is_empty());
-    assert_eq!((snapshot.streaming.len(), calls), (1, 6));
+async fn a_supervisor_with_an_odd_name_is_asked_for_by_its_whole_name() {
+    let list = r#"[{"id":"a/b?c","state":"RUNNING","spec":{"type":"kafka","spec":{"ioConfig":{"taskCount":1}}}}]"#;
+    let mut answers = with("supervisor", 200, list);
+    let status = answers.remove("supervisor/orders/status").expect("a status");
+    answers.insert("supervisor/a%2Fb%3Fc/status", status);
+    assert_eq!(read(answers).await.expect("a reading").streaming[0].rollover_in_seconds.map(Amount::get), Some(2400.0));
+}
+
+#[tokio::test]
+async fn the_demonstration_is_read_like_a_real_overlord() {
+    let demo = loadline::demo::start(loadline::demo::Pace { day: std::time::Duration::from_secs(120) }, |_| None).await.expect("a demonstration");
+    let snapshot = read_at(&demo.druid.to_string(), ClientOptions::default()).await.map(snapshot).expect("a reading");
+    assert!(!snapshot.workers.expect("workers").is_empty());
+    assert_eq!(snapshot.select_strategy.as_deref(), Some("fillCapacity"));
+    assert_eq!(snapshot.streaming.iter().map(|row| row.supervisor.as_str()).collect::<Vec<_>>(), ["orders"]);
 }

@@ -25,7 +25,7 @@ async fn read(objects: Objects, api_version: &str, kind: &str, resource: Option<
     let base = Url::parse(&format!("http://{}", listener.local_addr().expect("bound"))).expect("URL");
     tokio::spawn(async move { axum::serve(listener, Router::new().fallback(object).with_state(objects)).await });
     let api = Client::new(base, ClientOptions::default()).expect("client");
-    KubernetesScale::new(api, "druid", api_version, kind, "mm", resource).read().await
+    KubernetesScale::new(api, "druid", api_version, kind, "mm", resource.map(str::to_owned)).read().await
 }
 
 const PATH: &str = "/apis/apps/v1/namespaces/druid/statefulsets/mm";

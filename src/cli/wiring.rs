@@ -108,9 +108,9 @@ fn replicas(target: &TargetConfig) -> Result<Option<Arc<dyn ReplicaSource>>, Pro
         None => None,
         Some(ReplicasConfig::Static(count)) => Some(Arc::new(StaticReplicas(*count))),
         Some(ReplicasConfig::Kubernetes { api_version, kind, name, namespace, resource }) => {
-            let (api, own) = in_cluster(seconds(target.timeout)).map_err(|error: SourceError| Problem::new("replicas.kubernetes", error.to_string()))?;
+            let (api, own) = in_cluster().map_err(|error: SourceError| Problem::new("replicas.kubernetes", error.to_string()))?;
             let namespace = namespace.clone().or_else(|| Some(target.namespace.clone()).filter(|namespace| !namespace.is_empty())).unwrap_or(own);
-            Some(Arc::new(KubernetesScale::new(api, &namespace, api_version, kind, name, resource.as_deref())))
+            Some(Arc::new(KubernetesScale::new(api, &namespace, api_version, kind, name, resource.clone())))
         }
     })
 }

@@ -1,303 +1,303 @@
-//! The one guarded client that all sources ask through.
+//! The one HTTP client of the sources, with a guard for everything that a server can do wrong: it follows few redirects
+//! and only to known hosts, reads a bounded body in a bounded time, shows credentials to nobody else, and reports
+//! failures without a word of what was received.
 //!
-//! A source is somebody else's server, and may be slow, broken, or not what it says it is. So each call has a time limit,
-//! each answer a size limit, redirects are followed by hand (at most five, to the source's own host or to allowed
-//! ones, never from TLS to plain text), credentials go to those hosts only, and no body or credential ever gets into an
-//! error. What is not JSON is not an empty list.
+//! Redirects are followed at all because an Overlord that is not the leader answers 307 with the leader's address. The
+//! client library's own redirects are off: they are decided here. So are the system's proxy settings.
 
-use std::path::PathBuf;
+mod answer;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use bytes::{Bytes, BytesMut};
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
-use reqwest::redirect::Policy;
-use reqwest::{Certificate, Response, StatusCode};
+use http::{HeaderValue, header};
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
+use tokio::sync::OnceCell;
 use url::Url;
 
-use crate::engine::clock;
 use crate::engine::source::{FailureKind, SourceError};
 
-/// The most redirects of one call.
-const MOST_REDIRECTS: usize = 5;
+pub use answer::{Answer, read_json};
 
-/// A user and its password.
+/// Redirects that one question may take.
+const MAX_REDIRECTS: usize = 5;
+
+/// A user name and its password.
 #[derive(Clone, Debug)]
 pub struct BasicAuth {
-    /// The user.
+    /// The user name.
     pub username: String,
-    /// The password.
+    /// The password: its `Debug` shows nothing.
     pub password: SecretString,
 }
 
-/// How a source is asked.
+/// How a server is asked.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
-    /// Time of one call, redirects and body included.
+    /// The time for one question, its redirects and its whole body included.
     pub timeout: Duration,
-    /// The largest answer.
+    /// The largest body that is read.
     pub max_body_bytes: usize,
-    /// Hosts (`name` or `name:port`) that redirects may lead to, besides the source's own.
+    /// Hosts, as `host` or `host:port`, that a redirect may lead to beside the server's own. They are trusted with
+    /// the credentials.
     pub allowed_hosts: Vec<String>,
-    /// Basic authentication.
+    /// Sent unless there is a bearer file.
     pub basic_auth: Option<BasicAuth>,
-    /// A file with a bearer token, read again for each reading, since mounted tokens are renewed.
+    /// A file with a bearer token, read again for each session because tokens rotate.
     pub bearer_file: Option<PathBuf>,
-    /// A file with further certificates of authorities, PEM.
+    /// A file of PEM certificates that are trusted instead of the system's.
     pub ca_file: Option<PathBuf>,
 }
 
 impl Default for ClientOptions {
     fn default() -> Self {
-        Self {
-            timeout: Duration::from_secs(5),
-            max_body_bytes: 16 * 1024 * 1024,
-            allowed_hosts: Vec::new(),
-            basic_auth: None,
-            bearer_file: None,
-            ca_file: None,
-        }
+        Self { timeout: Duration::from_secs(5), max_body_bytes: 16 << 20, allowed_hosts: Vec::new(), basic_auth: None, bearer_file: None, ca_file: None }
     }
 }
 
-/// A client of one source. Clones share its connections.
-#[derive(Clone, Debug)]
+/// A guarded client of one server.
+#[derive(Clone)]
 pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
     http: reqwest::Client,
     base: Url,
-    options: Arc<ClientOptions>,
+    options: ClientOptions,
 }
 
 impl Client {
-    /// A client of the source at `base`.
+    /// A client of the server at `base`, whose path is a prefix of everything that is asked.
     pub fn new(base: Url, options: ClientOptions) -> Result<Self, SourceError> {
-        let fault = |message: String| SourceError::new(FailureKind::Unexpected, message);
+        let unusable = |what: &str| SourceError::new(FailureKind::Unexpected, what);
         if !matches!(base.scheme(), "http" | "https") || base.host_str().is_none() {
-            return Err(fault(format!("{base} is no address: expected http:// or https:// and a host")));
+            return Err(unusable("the address of the server is not usable: expected http://host or https://host"));
         }
-        let mut builder =
-            reqwest::Client::builder().redirect(Policy::none()).no_proxy().connect_timeout(options.timeout).timeout(options.timeout).tcp_nodelay(true);
+        if !base.username().is_empty() || base.password().is_some() {
+            return Err(unusable("the address of the server carries a user name or a password: expected them apart from it"));
+        }
+        let mut builder = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .referer(false)
+            .user_agent(concat!("loadline/", env!("CARGO_PKG_VERSION")));
         if let Some(path) = &options.ca_file {
-            let pem = std::fs::read(path).map_err(|error| SourceError::new(FailureKind::Tls, format!("{} cannot be read: {error}", path.display())))?;
-            for certificate in Certificate::from_pem_bundle(&pem)
-                .map_err(|_| SourceError::new(FailureKind::Tls, format!("{} holds no certificates: expected PEM", path.display())))?
-            {
-                builder = builder.add_root_certificate(certificate);
-            }
+            builder = builder.tls_certs_only(certificates(path)?);
         }
-        let http = builder.build().map_err(|error| SourceError::new(FailureKind::Tls, format!("no client can be made: {}", without_url(error))))?;
-        Ok(Self { http, base, options: Arc::new(options) })
+        let http = builder.build().map_err(|_| SourceError::new(FailureKind::Tls, "the TLS settings are not usable"))?;
+        Ok(Self { inner: Arc::new(Inner { http, base, options }) })
     }
 
-    /// Begins a reading: its calls are counted together.
+    /// A session: the questions of one reading.
     #[must_use]
     pub fn session(&self) -> Session {
-        Session { client: self.clone(), calls: Arc::default() }
+        Session { inner: Arc::clone(&self.inner), calls: AtomicU32::new(0), credentials: OnceCell::new() }
     }
 }
 
-/// The calls of one reading.
-#[derive(Clone, Debug)]
+fn certificates(path: &Path) -> Result<Vec<reqwest::Certificate>, SourceError> {
+    let pem = std::fs::read(path).map_err(|error| SourceError::new(FailureKind::Tls, format!("the CA file cannot be read: {}", error.kind())))?;
+    let list = reqwest::Certificate::from_pem_bundle(&pem).unwrap_or_default();
+    if list.is_empty() {
+        return Err(SourceError::new(FailureKind::Tls, "the CA file holds no certificate: expected PEM"));
+    }
+    Ok(list)
+}
+
+/// The questions of one reading, counted.
 pub struct Session {
-    client: Client,
-    calls: Arc<AtomicU32>,
+    inner: Arc<Inner>,
+    calls: AtomicU32,
+    credentials: OnceCell<Option<HeaderValue>>,
 }
 
 impl Session {
-    /// Calls so far, redirects included.
+    /// Asks, and takes only a success.
+    pub async fn get(&self, path_and_query: &str) -> Result<Answer, SourceError> {
+        self.ask(path_and_query).await?.success()
+    }
+
+    /// Asks for JSON of a known shape.
+    pub async fn get_json<T: DeserializeOwned>(&self, path_and_query: &str) -> Result<T, SourceError> {
+        self.get(path_and_query).await?.json()
+    }
+
+    /// Asks, and gives any status with its body, for callers that read errors.
+    pub async fn get_with_status(&self, path_and_query: &str) -> Result<(u16, Bytes), SourceError> {
+        let answer = self.ask(path_and_query).await?;
+        Ok((answer.status, answer.bytes))
+    }
+
+    /// Asks, and gives the answer whatever its status.
+    pub async fn ask(&self, path_and_query: &str) -> Result<Answer, SourceError> {
+        let limit = self.inner.options.timeout;
+        tokio::time::timeout(limit, self.follow(self.inner.url(path_and_query)))
+            .await
+            .unwrap_or_else(|_| Err(SourceError::new(FailureKind::Timeout, format!("no complete answer within {limit:?}"))))
+    }
+
+    /// Requests sent so far, redirects included.
     #[must_use]
     pub fn calls(&self) -> u32 {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// The JSON answer to a path with query, below the base's own path.
-    pub async fn get_json<T: DeserializeOwned>(&self, path_and_query: &str) -> Result<T, SourceError> {
-        json(&self.get(path_and_query).await?, path_and_query)
-    }
-
-    /// The body of a successful answer that says it is JSON, or says nothing.
-    pub async fn get(&self, path_and_query: &str) -> Result<Bytes, SourceError> {
-        let answer = self.ask(path_and_query).await?;
-        let status = answer.status();
-        if status == StatusCode::UNAUTHORIZED || status == StatusCode::FORBIDDEN {
-            return Err(SourceError::new(
-                FailureKind::Unauthorized,
-                format!("HTTP {} for {path_and_query}: the credentials are missing or refused", status.as_u16()),
-            ));
-        }
-        if !status.is_success() {
-            let kind = if status == StatusCode::NOT_FOUND { FailureKind::NotFound } else { FailureKind::Status };
-            let mut error = SourceError::new(kind, format!("HTTP {} for {path_and_query}", status.as_u16()));
-            error.retry_after = retry_after(answer.headers());
-            return Err(error);
-        }
-        let content_type = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
-        let body = self.body(answer, path_and_query).await?;
-        if content_type.starts_with("text/html") {
-            return Err(SourceError::new(FailureKind::NotJson, format!("the answer to {path_and_query} is not JSON but {content_type}")));
-        }
-        Ok(body)
-    }
-
-    /// Status and body of any answer, for callers that can read errors.
-    pub async fn get_with_status(&self, path_and_query: &str) -> Result<(u16, Bytes), SourceError> {
-        let answer = self.ask(path_and_query).await?;
-        let status = answer.status().as_u16();
-        Ok((status, self.body(answer, path_and_query).await?))
-    }
-
-    /// Asks and follows redirects.
-    async fn ask(&self, path_and_query: &str) -> Result<Response, SourceError> {
-        let mut url = self.url(path_and_query)?;
-        let mut seen = vec![url.clone()];
+    async fn follow(&self, mut url: Url) -> Result<Answer, SourceError> {
+        let mut seen = HashSet::new();
         loop {
-            self.calls.fetch_add(1, Ordering::Relaxed);
-            let mut request = self.client.http.get(url.clone()).header(ACCEPT, "application/json");
-            if let Some(value) = self.credentials(&url)? {
-                request = request.header(AUTHORIZATION, value);
+            seen.insert(url.clone());
+            let response = self.send(&url).await?;
+            if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+                return self.receive(response).await;
             }
-            let answer = request.send().await.map_err(transport)?;
-            if !answer.status().is_redirection() || answer.status() == StatusCode::NOT_MODIFIED {
-                return Ok(answer);
+            let refused = |why: String| SourceError::new(FailureKind::Redirect, why);
+            let location = response.headers().get(header::LOCATION).and_then(|value| value.to_str().ok());
+            let next = location.and_then(|location| url.join(location).ok());
+            let mut next = next.ok_or_else(|| refused("redirect without a usable location".to_owned()))?;
+            self.inner.may_follow(&url, &next).map_err(refused)?;
+            // what the server put there is no credential of ours, and a fragment is not sent
+            next.set_fragment(None);
+            let _ = next.set_username("").and_then(|()| next.set_password(None));
+            if seen.contains(&next) {
+                return Err(refused("redirect loop".to_owned()));
             }
-            url = self.follow(&url, &answer)?;
-            if seen.contains(&url) {
-                return Err(SourceError::new(FailureKind::Redirect, format!("redirect loop at {}", place(&url))));
+            if seen.len() > MAX_REDIRECTS {
+                return Err(refused(format!("more than {MAX_REDIRECTS} redirects")));
             }
-            if seen.len() > MOST_REDIRECTS {
-                return Err(SourceError::new(FailureKind::Redirect, format!("more than {MOST_REDIRECTS} redirects for {path_and_query}")));
-            }
-            seen.push(url.clone());
+            url = next;
         }
     }
 
-    fn url(&self, path_and_query: &str) -> Result<Url, SourceError> {
-        let base = self.client.base.as_str().split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
-        Url::parse(&format!("{base}{path_and_query}"))
-            .map_err(|error| SourceError::new(FailureKind::Unexpected, format!("{path_and_query} is no path: {error}")))
+    async fn send(&self, url: &Url) -> Result<reqwest::Response, SourceError> {
+        let mut request = self.inner.http.get(url.clone()).header(header::ACCEPT, "application/json");
+        if self.inner.trusts(url)
+            && let Some(credentials) = self.credentials.get_or_try_init(|| self.inner.credentials()).await?
+        {
+            request = request.header(header::AUTHORIZATION, credentials.clone());
+        }
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        request.send().await.map_err(|error| failure(&error))
     }
 
-    fn follow(&self, from: &Url, answer: &Response) -> Result<Url, SourceError> {
-        let refuse = |message: String| Err(SourceError::new(FailureKind::Redirect, message));
-        let Some(location) = answer.headers().get(LOCATION).and_then(|value| value.to_str().ok()) else {
-            return refuse(format!("HTTP {} without a Location", answer.status().as_u16()));
-        };
-        let Ok(to) = from.join(location) else { return refuse("a redirect to something that is no address".to_owned()) };
-        if !matches!(to.scheme(), "http" | "https") {
-            return refuse(format!("a redirect to {}: expected http or https", to.scheme()));
-        }
-        if from.scheme() == "https" && to.scheme() == "http" {
-            return refuse(format!("a redirect from https to http at {}", place(&to)));
-        }
-        if !self.is_ours(&to) {
-            return refuse(format!("redirect to another host: {}; list it in allowedHosts if it is one of the source's", place(&to)));
-        }
-        Ok(to)
-    }
-
-    /// The source's own host and port, or one that has been allowed by name.
-    fn is_ours(&self, url: &Url) -> bool {
-        let base = &self.client.base;
-        if url.host_str() == base.host_str() && url.port_or_known_default() == base.port_or_known_default() {
-            return true;
-        }
-        let (Some(host), port) = (url.host_str(), url.port_or_known_default()) else { return false };
-        self.client.options.allowed_hosts.iter().any(|allowed| allowed == host || port.is_some_and(|port| *allowed == format!("{host}:{port}")))
-    }
-
-    fn credentials(&self, url: &Url) -> Result<Option<HeaderValue>, SourceError> {
-        use base64::Engine as _;
-        let options = &self.client.options;
-        if !self.is_ours(url) || (self.client.base.scheme() == "https" && url.scheme() != "https") {
-            return Ok(None);
-        }
-        let text = if let Some(path) = &options.bearer_file {
-            let token = std::fs::read_to_string(path)
-                .map_err(|error| SourceError::new(FailureKind::Unauthorized, format!("{} cannot be read: {error}", path.display())))?;
-            format!("Bearer {}", token.trim())
-        } else if let Some(auth) = &options.basic_auth {
-            let pair = format!("{}:{}", auth.username, auth.password.expose_secret());
-            format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair))
-        } else {
-            return Ok(None);
-        };
-        let mut value =
-            HeaderValue::try_from(text).map_err(|_| SourceError::new(FailureKind::Unauthorized, "the credentials hold characters that no header can carry"))?;
-        value.set_sensitive(true);
-        Ok(Some(value))
-    }
-
-    /// Reads a body up to the limit.
-    async fn body(&self, mut answer: Response, path_and_query: &str) -> Result<Bytes, SourceError> {
-        let most = self.client.options.max_body_bytes;
-        let too_large = || SourceError::new(FailureKind::TooLarge, format!("the answer to {path_and_query} is larger than {most} bytes"));
-        if answer.content_length().is_some_and(|length| usize::try_from(length).map_or(true, |length| length > most)) {
+    /// Reads the body up to the cap. A larger body of an error is cut: its status is what matters.
+    async fn receive(&self, mut response: reqwest::Response) -> Result<Answer, SourceError> {
+        let cap = self.inner.options.max_body_bytes;
+        let status = response.status();
+        let too_large = || SourceError::new(FailureKind::TooLarge, format!("the answer is larger than {cap} bytes"));
+        if status.is_success() && response.content_length().is_some_and(|length| usize::try_from(length).map_or(true, |length| length > cap)) {
             return Err(too_large());
         }
         let mut body = BytesMut::new();
-        while let Some(chunk) = answer.chunk().await.map_err(transport)? {
-            if body.len() + chunk.len() > most {
-                return Err(too_large());
+        while let Some(chunk) = response.chunk().await.map_err(|error| failure(&error))? {
+            if body.len().saturating_add(chunk.len()) > cap {
+                if status.is_success() {
+                    return Err(too_large());
+                }
+                break;
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(body.freeze())
+        let headers = response.headers();
+        let (content_type, retry_after) = (answer::content_type(headers), answer::retry_after(status, headers));
+        Ok(Answer { status: status.as_u16(), bytes: body.freeze(), content_type, retry_after })
     }
 }
 
-/// Reads JSON of a known shape; names what does not fit, never the text itself.
-pub fn json<T: DeserializeOwned>(body: &[u8], what: &str) -> Result<T, SourceError> {
-    let mut reader = serde_json::Deserializer::from_slice(body);
-    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        let inner = error.inner();
-        if inner.is_syntax() || inner.is_eof() {
-            return SourceError::new(FailureKind::NotJson, format!("the answer to {what} is not JSON"));
+impl Inner {
+    /// The base with its path before `path_and_query`.
+    fn url(&self, path_and_query: &str) -> Url {
+        let (path, query) = path_and_query.split_once('?').map_or((path_and_query, None), |(path, query)| (path, Some(query)));
+        let mut url = self.base.clone();
+        url.set_path(&format!("{}/{}", self.base.path().trim_end_matches('/'), path.trim_start_matches('/')));
+        url.set_query(query);
+        url.set_fragment(None);
+        url
+    }
+
+    fn may_follow(&self, from: &Url, to: &Url) -> Result<(), String> {
+        let Some(host) = to.host_str().filter(|_| matches!(to.scheme(), "http" | "https")) else {
+            return Err("redirect to something that is not HTTP".to_owned());
+        };
+        if to.host() != self.base.host() && !self.lists(to) {
+            return Err(format!("redirect to another host: {host}"));
         }
-        SourceError::new(FailureKind::Unexpected, format!("the answer to {what} has an unexpected {} (line {})", error.path(), inner.line()))
-    })
-}
-
-/// Host and port of an address: no user, no path, no query.
-fn place(url: &Url) -> String {
-    let host = url.host_str().unwrap_or_default();
-    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
-}
-
-fn without_url(error: reqwest::Error) -> reqwest::Error {
-    error.without_url()
-}
-
-/// What went wrong below HTTP, in our words.
-fn transport(error: reqwest::Error) -> SourceError {
-    use std::error::Error as _;
-    let error = without_url(error);
-    let mut cause = error.source();
-    let mut deepest = error.to_string();
-    while let Some(inner) = cause {
-        deepest = inner.to_string();
-        cause = inner.source();
+        if from.scheme() == "https" && to.scheme() != "https" {
+            return Err("redirect from https to http".to_owned());
+        }
+        Ok(())
     }
-    let words = deepest.to_lowercase();
-    let kind = if error.is_timeout() {
-        FailureKind::Timeout
-    } else if words.contains("certificate") || words.contains("tls") || words.contains("handshake") {
-        FailureKind::Tls
-    } else {
-        FailureKind::Unreachable
+
+    /// Whether it may see the credentials: the server itself, or a host that was listed. Another port of the same host
+    /// may be another party's.
+    fn trusts(&self, url: &Url) -> bool {
+        self.lists(url) || (url.host() == self.base.host() && url.port_or_known_default() == self.base.port_or_known_default())
+    }
+
+    fn lists(&self, url: &Url) -> bool {
+        let Some(host) = url.host_str() else { return false };
+        let with_port = url.port_or_known_default().map(|port| format!("{host}:{port}"));
+        let is = |entry: &String| entry.eq_ignore_ascii_case(host) || with_port.as_ref().is_some_and(|name| entry.eq_ignore_ascii_case(name));
+        self.options.allowed_hosts.iter().any(is)
+    }
+
+    async fn credentials(&self) -> Result<Option<HeaderValue>, SourceError> {
+        let unusable = |what: &str| SourceError::new(FailureKind::Unauthorized, what);
+        let text = if let Some(path) = &self.options.bearer_file {
+            let read = tokio::fs::read_to_string(path).await;
+            let token = read.map_err(|error| unusable(&format!("the token file cannot be read: {}", error.kind())))?;
+            format!("Bearer {}", token.trim())
+        } else if let Some(BasicAuth { username, password }) = &self.options.basic_auth {
+            format!("Basic {}", BASE64_STANDARD.encode(format!("{username}:{}", password.expose_secret())))
+        } else {
+            return Ok(None);
+        };
+        let mut value = HeaderValue::from_str(&text).map_err(|_| unusable("the token file holds no token: expected one line"))?;
+        value.set_sensitive(true);
+        Ok(Some(value))
+    }
+}
+
+/// What a failed request was, in words of our own: the library's may carry the address.
+fn failure(error: &reqwest::Error) -> SourceError {
+    if error.is_timeout() {
+        return SourceError::new(FailureKind::Timeout, "no answer in time");
+    }
+    let io = io_kinds(error);
+    // the TLS library reports all it refuses as invalid data; a server that hangs up in the handshake as an early end
+    let handshake = io.contains(&std::io::ErrorKind::InvalidData) || io.contains(&std::io::ErrorKind::UnexpectedEof);
+    if error.is_connect() && handshake {
+        return SourceError::new(FailureKind::Tls, "the TLS handshake failed: the certificate or the protocol is not accepted");
+    }
+    let message = match io.last() {
+        Some(std::io::ErrorKind::ConnectionRefused) => "connection refused",
+        Some(std::io::ErrorKind::ConnectionReset) => "connection reset",
+        _ if error.is_connect() => "no connection: the host is not known or does not answer",
+        _ => "the connection broke before the answer was complete",
     };
-    let message = if kind == FailureKind::Timeout { "no answer in time".to_owned() } else { deepest };
-    SourceError::new(kind, message)
+    SourceError::new(FailureKind::Unreachable, message)
 }
 
-/// `Retry-After`, as seconds or as a date.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = text.parse::<u64>() {
-        return Some(Duration::from_secs(seconds));
+/// The kinds of the I/O errors under an error, the outermost first.
+fn io_kinds(error: &reqwest::Error) -> Vec<std::io::ErrorKind> {
+    let mut kinds = Vec::new();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        cause = match error.downcast_ref::<std::io::Error>() {
+            Some(io) => {
+                kinds.push(io.kind());
+                // its `source` is the source of what it wraps, which would pass over one that is wrapped twice
+                io.get_ref().map(|wrapped| -> &(dyn std::error::Error + 'static) { wrapped })
+            }
+            None => error.source(),
+        };
     }
-    let at = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
-    Duration::try_from_secs_f64(at.duration_since(clock::now()).as_secs_f64()).ok()
+    kinds
 }

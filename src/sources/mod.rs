@@ -1,5 +1,4 @@
-//! One file per system that can be asked for readings. Wire types are private, parsing is a pure function of bytes, and
-//! all calls go through the one guarded client.
+//! One file per system that can be asked for readings.
 
 pub mod druid;
 pub mod fixed;

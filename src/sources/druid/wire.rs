@@ -1,159 +1,272 @@
-//! What Druid's Overlord sends, as far as it is read. Fields come and go between versions, so only what is needed is
-//! asked for, and unknown ones are skipped.
+//! Druid's answers as they are, and what of them counts: pure functions of an answer.
 //!
-//! Source: Druid's API, `/druid/indexer/v1/*` (24 and later).
+//! Fields that are not needed are not read, and new ones do no harm. A pending task has the status `RUNNING`: only the
+//! list that it is in tells. `queueInsertionTime` is often the epoch, so ages are taken from `createdTime`.
 
 use serde::Deserialize;
-use serde_json::Value;
 
-use crate::core::units::{Count, Timestamp};
+use crate::core::kinds::druid::{Pending, PendingTask, RunningTask, Streaming, Worker};
+use crate::core::units::{Amount, Count, Timestamp, seconds_between};
+use crate::engine::source::{FailureKind, SourceError};
+use crate::sources::http::Answer;
 
-/// A registered worker, with what runs on it.
-#[derive(Debug, Deserialize)]
+/// What the Overlord says when its tasks do not run on workers.
+const NO_WORKERS: &[u8] = b"does not support worker listing";
+
+/// The strategy of an Overlord that was never told another one.
+const DEFAULT_STRATEGY: &str = "equalDistribution";
+
+/// The types of tasks that streaming supervisors start.
+pub(super) const STREAMING_TYPES: [&str; 4] = ["index_kafka", "index_kinesis", "index_rabbit", "index_pubsub"];
+
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct WorkerInfo {
-    /// The worker itself.
-    pub worker: Worker,
-    /// Slots in use.
-    pub curr_capacity_used: Count,
-    /// Slots used by `index_parallel` supervisor tasks, from 0.20 on.
-    #[serde(default)]
-    pub curr_parallel_index_capacity_used: Option<Count>,
-    /// Availability groups that run on it.
-    #[serde(default)]
-    pub availability_groups: Vec<String>,
-    /// Ids of its tasks.
-    #[serde(default)]
-    pub running_tasks: Vec<String>,
-    /// Until when it gets no tasks.
-    #[serde(default)]
-    pub blacklisted_until: Option<Timestamp>,
+struct WorkerRow {
+    worker: WorkerInfo,
+    curr_capacity_used: Count,
+    curr_parallel_index_capacity_used: Option<Count>,
+    availability_groups: Option<Vec<String>>,
+    running_tasks: Option<Vec<String>>,
+    blacklisted_until: Option<Timestamp>,
 }
 
-/// A worker as it announces itself.
-#[derive(Debug, Deserialize)]
-pub struct Worker {
-    /// Host and port.
-    pub host: String,
-    /// Its slots.
-    pub capacity: Count,
-    /// Its version; empty while it is disabled.
-    #[serde(default)]
-    pub version: String,
-    /// Its category, from 0.17 on.
-    #[serde(default)]
-    pub category: Option<String>,
+#[derive(Deserialize)]
+struct WorkerInfo {
+    host: String,
+    capacity: Count,
+    version: String,
+    category: Option<String>,
 }
 
-/// A task in a list.
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Task {
-    /// Its id.
-    pub id: String,
-    /// Its type.
-    #[serde(default, rename = "type")]
-    pub kind: Option<String>,
-    /// When it was created. `queueInsertionTime` is often the epoch, and is not read.
-    #[serde(default)]
-    pub created_time: Option<Timestamp>,
-    /// The data source it writes.
-    #[serde(default)]
-    pub data_source: Option<String>,
-}
-
-/// The dynamic configuration; null when it was never set.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct WorkerConfig {
-    /// How workers are chosen.
-    #[serde(default)]
-    pub select_strategy: Option<SelectStrategy>,
-}
-
-/// How workers are chosen.
-#[derive(Debug, Deserialize)]
-pub struct SelectStrategy {
-    /// Its type, for example `fillCapacity`.
+struct TaskRow {
+    id: String,
     #[serde(rename = "type")]
-    pub name: String,
+    task_type: Option<String>,
+    data_source: Option<String>,
+    created_time: Option<Timestamp>,
 }
 
-/// A supervisor with its specification.
-#[derive(Debug, Deserialize)]
-pub struct Supervisor {
-    /// Its id.
-    pub id: String,
-    /// True while it is suspended.
-    #[serde(default)]
-    pub suspended: bool,
-    /// What it was submitted with.
-    #[serde(default)]
-    pub spec: Value,
-}
-
-/// A streaming supervisor's settings, from its specification.
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct IoConfig {
-    /// Task groups that read at a time; 1 where it is not set.
-    #[serde(default = "one")]
-    pub task_count: Count,
-    /// Copies of each.
-    #[serde(default = "one")]
-    pub replicas: Count,
-    /// Groups that stop at a time at a hand-over.
-    #[serde(default)]
-    pub stop_task_count: Option<Count>,
+struct WorkerConfig {
+    select_strategy: Option<Strategy>,
 }
 
-const fn one() -> Count {
-    1
+#[derive(Deserialize)]
+struct Strategy {
+    #[serde(rename = "type")]
+    name: String,
 }
 
-impl Supervisor {
-    /// The settings of a streaming supervisor; `None` for other kinds, such as compaction. They stand in `spec.ioConfig`
-    /// of the answer, or one `spec` deeper.
-    #[must_use]
-    pub fn io_config(&self) -> Option<IoConfig> {
-        let io = self.spec.get("ioConfig").or_else(|| self.spec.get("spec")?.get("ioConfig"))?;
-        serde_json::from_value(io.clone()).ok()
+/// The error of a worker list that cannot be had.
+pub(super) fn accept_workers(answer: Answer) -> Result<Answer, SourceError> {
+    if !(200..300).contains(&answer.status) && answer.bytes.windows(NO_WORKERS.len()).any(|part| part == NO_WORKERS) {
+        return Err(SourceError::new(FailureKind::Unsupported, "the task runner of this Overlord has no workers to list"));
+    }
+    answer.success()
+}
+
+/// The registered workers with the tasks that run on them.
+pub(super) fn workers(answer: &Answer) -> Result<Vec<Worker>, SourceError> {
+    Ok(answer.json::<Vec<WorkerRow>>()?.into_iter().map(WorkerRow::worker).collect())
+}
+
+impl WorkerRow {
+    fn worker(self) -> Worker {
+        let running = |id: String| RunningTask { task_type: type_of(&id), id, phase: None, remaining_seconds: None };
+        Worker {
+            host: self.worker.host,
+            ordinal: None,
+            capacity: self.worker.capacity,
+            used: self.curr_capacity_used,
+            // a disabled worker announces an empty version
+            enabled: !self.worker.version.is_empty(),
+            version: Some(self.worker.version).filter(|version| !version.is_empty()),
+            category: self.worker.category,
+            blacklisted_until: self.blacklisted_until,
+            availability_groups: self.availability_groups.unwrap_or_default(),
+            parallel_index_used: self.curr_parallel_index_capacity_used,
+            tasks: self.running_tasks.map(|ids| ids.into_iter().map(running).collect()),
+        }
     }
 }
 
-/// The status of a streaming supervisor.
-#[derive(Debug, Deserialize)]
-pub struct Status {
-    /// Its tasks.
-    #[serde(default)]
-    pub payload: Option<Payload>,
+/// The type that a task's id begins with, where it is one of Druid's own.
+fn type_of(id: &str) -> Option<String> {
+    // the longer ones first: each is compared with an underscore after it
+    const TYPES: [&str; 13] = [
+        "index_hadoop",
+        "index_kafka",
+        "index_kinesis",
+        "index_rabbit",
+        "index_pubsub",
+        "index_parallel",
+        "single_phase_sub_task",
+        "partial_index_generate",
+        "partial_index_generic_merge",
+        "coordinator-issued_compact",
+        "compact",
+        "kill",
+        "index",
+    ];
+    let found = TYPES.iter().find(|name| id.strip_prefix(**name).is_some_and(|rest| rest.starts_with('_')))?;
+    Some(match *found {
+        "coordinator-issued_compact" => "compact".to_owned(),
+        name => name.to_owned(),
+    })
 }
 
-/// The tasks of a streaming supervisor.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Payload {
-    /// Tasks that read.
-    pub active_tasks: Vec<SupervisorTask>,
-    /// Tasks that publish their segments.
-    pub publishing_tasks: Vec<SupervisorTask>,
+/// The tasks that wait for a slot.
+pub(super) fn pending(answer: &Answer, now: Timestamp) -> Result<Pending, SourceError> {
+    let rows: Vec<TaskRow> = answer.json()?;
+    let oldest = rows.iter().filter_map(|row| row.created_time).min();
+    let tasks: Vec<PendingTask> = rows.into_iter().map(TaskRow::pending).collect();
+    Ok(Pending {
+        count: tasks.len() as Count,
+        // a clock that is ahead of ours makes no negative age
+        oldest_seconds: oldest.and_then(|created| Amount::new(seconds_between(created, now).max(0.0))),
+        tasks: Some(tasks),
+    })
 }
 
-/// A task of a supervisor.
-#[derive(Debug, Deserialize)]
+impl TaskRow {
+    fn pending(self) -> PendingTask {
+        // the list tells neither the slots that a task needs nor the workers that may take it
+        PendingTask {
+            id: self.id,
+            task_type: self.task_type,
+            data_source: self.data_source,
+            category: None,
+            required_capacity: None,
+            availability_group: None,
+            placeable: None,
+            created_time: self.created_time,
+        }
+    }
+}
+
+/// How many tasks a list has.
+pub(super) fn count(answer: &Answer) -> Result<Count, SourceError> {
+    Ok(answer.json::<Vec<serde::de::IgnoredAny>>()?.len() as Count)
+}
+
+/// How the Overlord chooses workers. `null` means that it was never told, and an empty answer the same.
+pub(super) fn select_strategy(answer: &Answer) -> Result<String, SourceError> {
+    let config: Option<WorkerConfig> = if answer.bytes.is_empty() { None } else { answer.json()? };
+    Ok(config.and_then(|config| config.select_strategy).map_or_else(|| DEFAULT_STRATEGY.to_owned(), |strategy| strategy.name))
+}
+
+#[derive(Deserialize)]
+struct SupervisorRow {
+    id: String,
+    suspended: Option<bool>,
+    state: Option<String>,
+    spec: Option<Spec>,
+}
+
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SupervisorTask {
-    /// Its id.
-    pub id: String,
-    /// Seconds until it stops reading; null or not positive while it publishes.
-    #[serde(default)]
-    pub remaining_seconds: Option<f64>,
+struct Spec {
+    #[serde(rename = "type")]
+    name: Option<String>,
+    suspended: Option<bool>,
+    #[serde(rename = "spec")]
+    inner: Option<InnerSpec>,
+    io_config: Option<IoConfig>,
 }
 
-/// An error as Druid words it. Only its kind is looked at; the text goes nowhere.
-#[derive(Debug, Deserialize)]
-pub struct ErrorBody {
-    /// The words.
-    #[serde(default)]
-    pub error: Option<String>,
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct InnerSpec {
+    io_config: Option<IoConfig>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct IoConfig {
+    task_count: Option<Count>,
+    replicas: Option<Count>,
+    stop_task_count: Option<Count>,
+}
+
+/// A streaming supervisor that is not suspended.
+#[derive(Debug, PartialEq)]
+pub(super) struct Supervisor {
+    pub(super) task_type: String,
+    pub(super) streaming: Streaming,
+}
+
+/// The streaming supervisors of a full list. A row that cannot be read is an error of the whole: a supervisor must not
+/// vanish from the forecast.
+pub(super) fn supervisors(answer: &Answer) -> Result<Vec<Supervisor>, SourceError> {
+    Ok(answer.json::<Vec<SupervisorRow>>()?.into_iter().filter_map(SupervisorRow::streaming).collect())
+}
+
+impl SupervisorRow {
+    fn streaming(self) -> Option<Supervisor> {
+        let spec = self.spec?;
+        let suspended = self.suspended == Some(true) || spec.suspended == Some(true) || self.state.as_deref() == Some("SUSPENDED");
+        let task_type = match spec.name.as_deref()? {
+            kind @ ("kafka" | "kinesis" | "rabbit" | "pubsub") => format!("index_{kind}"),
+            _ => return None,
+        };
+        if suspended {
+            return None;
+        }
+        let io = spec.inner.and_then(|inner| inner.io_config).or(spec.io_config)?;
+        let streaming = Streaming {
+            supervisor: self.id,
+            task_count: io.task_count.unwrap_or(1),
+            replicas: io.replicas.unwrap_or(1),
+            stop_task_count: io.stop_task_count,
+            rollover_in_seconds: None,
+        };
+        Some(Supervisor { task_type, streaming })
+    }
+}
+
+#[derive(Deserialize)]
+struct Status {
+    payload: Payload,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Payload {
+    active_tasks: Option<Vec<Group>>,
+    publishing_tasks: Option<Vec<Group>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Group {
+    id: String,
+    remaining_seconds: Option<f64>,
+}
+
+/// A task of a supervisor and its `remainingSeconds` as Druid counts them: below zero once it is overdue.
+pub(super) type Left = (String, Option<f64>);
+
+/// The tasks of a supervisor.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Groups {
+    pub(super) active: Vec<Left>,
+    pub(super) publishing: Vec<Left>,
+}
+
+/// The tasks of a supervisor: those that read and those that publish.
+pub(super) fn status(answer: &Answer) -> Result<Groups, SourceError> {
+    let Status { payload } = answer.json()?;
+    let all = |groups: Option<Vec<Group>>| groups.unwrap_or_default().into_iter().map(|group| (group.id, group.remaining_seconds)).collect();
+    Ok(Groups { active: all(payload.active_tasks), publishing: all(payload.publishing_tasks) })
+}
+
+impl Groups {
+    /// Seconds until the tasks hand over: those of the first to stop, and 0 for one that is overdue.
+    pub(super) fn rollover(&self) -> Option<Amount> {
+        let first = self.active.iter().filter_map(|(_, left)| *left).reduce(f64::min)?;
+        Amount::new(first.max(0.0))
+    }
 }

@@ -1,117 +1,193 @@
-//! What Flink's REST API sends, as far as it is read. Numbers may be strings, and NaN is the string "NaN".
+//! The answers of a `JobManager`, as far as they are read.
 //!
-//! Source: Flink REST API, version 1 (Flink 1.20 and 2.x).
+//! The shapes are those of Flink's REST API, versions 1.18 to 2.3:
+//! <https://nightlies.apache.org/flink/flink-docs-stable/docs/ops/rest_api/>. Unknown fields are skipped. Numbers are
+//! read leniently: plain metrics carry them as text, and `"NaN"` stands in for a number anywhere, totals included.
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer};
+use serde::de::{self, Deserializer, Visitor};
+use serde::{Deserialize, Serialize};
 
 use crate::core::units::{Amount, Count};
+
+/// A number that may be text, null or not a number. Only a finite one is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Number(pub Option<f64>);
+
+impl Number {
+    /// The number where it is finite and at least 0.
+    #[must_use]
+    pub fn amount(self) -> Option<Amount> {
+        self.0.and_then(Amount::new)
+    }
+
+    /// The nearest whole number where it is at least 0.
+    #[must_use]
+    pub fn count(self) -> Option<Count> {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and the cast saturates")]
+        self.amount().map(|value| value.get().round() as Count)
+    }
+
+    /// A whole number that counts something there is: -1 and 0 stand for none.
+    #[must_use]
+    pub fn positive(self) -> Option<Count> {
+        self.count().filter(|value| *value > 0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Lenient;
+        impl Visitor<'_> for Lenient {
+            type Value = Number;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a number, or text that holds one")
+            }
+
+            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Number, E> {
+                Ok(Number(Some(value).filter(|value| value.is_finite())))
+            }
+
+            #[expect(clippy::cast_precision_loss, reason = "counters and times are far below 2^53")]
+            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Number, E> {
+                self.visit_f64(value as f64)
+            }
+
+            #[expect(clippy::cast_precision_loss, reason = "counters and times are far below 2^53")]
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Number, E> {
+                self.visit_f64(value as f64)
+            }
+
+            fn visit_str<E: de::Error>(self, value: &str) -> Result<Number, E> {
+                self.visit_f64(value.trim().parse().unwrap_or(f64::NAN))
+            }
+
+            fn visit_bool<E: de::Error>(self, _: bool) -> Result<Number, E> {
+                Ok(Number(None))
+            }
+
+            fn visit_unit<E: de::Error>(self) -> Result<Number, E> {
+                Ok(Number(None))
+            }
+        }
+        deserializer.deserialize_any(Lenient)
+    }
+}
 
 /// `/jobs/overview`.
 #[derive(Debug, Deserialize)]
 pub struct JobsOverview {
-    /// All jobs that the cluster remembers.
-    pub jobs: Vec<JobLine>,
+    /// All jobs that the cluster remembers, ended ones too.
+    pub jobs: Vec<JobRow>,
 }
 
-/// One job in the overview.
+/// A job in `/jobs/overview`. Not cached by the server, unlike `/jobs/:id`.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct JobLine {
-    /// Its id.
+pub struct JobRow {
+    /// The id, 32 hex digits.
     pub jid: String,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its state; fresher here than in the job's own answer, which is cached.
+    /// `RUNNING`, `RESTARTING`, `FINISHED`, ...
     pub state: String,
-    /// When it was started, Unix milliseconds.
+    /// Milliseconds since 1970.
+    #[serde(default, rename = "start-time")]
+    pub start_time: Number,
+    /// Tasks by state in small letters, and `total`.
     #[serde(default)]
-    pub start_time: i64,
-    /// Tasks by state, and their total.
-    #[serde(default)]
-    pub tasks: BTreeMap<String, Count>,
+    pub tasks: BTreeMap<String, Number>,
 }
 
 /// `/jobs/:id`.
 #[derive(Debug, Deserialize)]
 pub struct Job {
-    /// The vertices; none while the job is initializing.
+    /// The id.
+    pub jid: String,
+    /// The state, up to 3 s old.
+    pub state: String,
+    /// When it last came into each state, milliseconds since 1970; 0 is never.
+    #[serde(default)]
+    pub timestamps: BTreeMap<String, Number>,
+    /// The vertices: in topological order once the job runs. None while it initializes.
     #[serde(default)]
     pub vertices: Vec<JobVertex>,
-    /// When it entered each state, Unix milliseconds; 0 is never.
-    #[serde(default)]
-    pub timestamps: BTreeMap<String, i64>,
-    /// The job graph.
+    /// The edges.
     #[serde(default)]
     pub plan: Plan,
 }
 
-/// A vertex of a job.
+/// A vertex in `/jobs/:id`.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
 pub struct JobVertex {
-    /// Its id.
+    /// The id, 32 hex digits; the same in another job with the same uid.
     pub id: String,
-    /// Its name.
-    pub name: String,
-    /// The number of key groups; -1 when not known.
+    /// The name.
     #[serde(default)]
-    pub max_parallelism: i64,
+    pub name: Option<String>,
+    /// The state of all its tasks together.
+    #[serde(default)]
+    pub status: Option<String>,
     /// Subtasks.
-    pub parallelism: Count,
-    /// Its state.
+    pub parallelism: Number,
+    /// Key groups; -1 is not set.
+    #[serde(default, rename = "maxParallelism")]
+    pub max_parallelism: Number,
+    /// Which vertices share slots.
+    #[serde(default, rename = "slotSharingGroupId")]
+    pub slot_sharing_group: Option<String>,
+    /// When this attempt started, milliseconds since 1970; -1 is not yet.
+    #[serde(default, rename = "start-time")]
+    pub start_time: Number,
+    /// Tasks by state in capital letters.
     #[serde(default)]
-    pub status: String,
-    /// Its slot-sharing group, from 1.20 on.
-    #[serde(default)]
-    pub slot_sharing_group_id: Option<String>,
-    /// Totals since the last start.
+    pub tasks: BTreeMap<String, Number>,
+    /// Totals since the last start, summed over the subtasks.
     #[serde(default)]
     pub metrics: Totals,
 }
 
-/// Totals of a vertex since its last start, over its subtasks.
+/// Totals of a vertex since the last start.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Totals {
     /// Records read.
-    pub read_records: Option<Count>,
-    /// False: not known yet, whatever the number says.
+    pub read_records: Number,
+    /// False: not known yet, and the 0 beside it is no 0.
     pub read_records_complete: Option<bool>,
     /// Records written.
-    pub write_records: Option<Count>,
-    /// The same for records written.
+    pub write_records: Number,
+    /// The same for the records written.
     pub write_records_complete: Option<bool>,
-    /// Busy milliseconds; "NaN" for sources of the old kind.
-    #[serde(deserialize_with = "number")]
-    pub accumulated_busy_time: Option<f64>,
+    /// Milliseconds busy.
+    pub accumulated_busy_time: Number,
 }
 
-/// The job graph.
+/// The plan in `/jobs/:id`.
 #[derive(Debug, Default, Deserialize)]
 pub struct Plan {
-    /// Its nodes, by vertex id.
+    /// One for each vertex, with the same ids.
     #[serde(default)]
     pub nodes: Vec<Node>,
 }
 
-/// A node of the job graph.
+/// A vertex in the plan.
 #[derive(Debug, Deserialize)]
 pub struct Node {
-    /// The vertex' id.
+    /// The id of the vertex.
     pub id: String,
-    /// The edges into it.
+    /// The edges into it; absent for a source.
     #[serde(default)]
     pub inputs: Vec<Input>,
 }
 
-/// An edge.
+/// An edge in the plan.
 #[derive(Debug, Deserialize)]
 pub struct Input {
-    /// The vertex that sends.
+    /// The id of the vertex that sends.
     pub id: String,
-    /// How records are shared out.
+    /// `FORWARD`, `HASH`, `REBALANCE`, ...
     #[serde(default)]
     pub ship_strategy: Option<String>,
 }
@@ -119,97 +195,48 @@ pub struct Input {
 /// `/overview`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct ClusterOverview {
-    /// Slots that no job has.
+pub struct Overview {
+    /// All slots.
     #[serde(default)]
-    pub slots_available: Option<Count>,
+    pub slots_total: Number,
+    /// Free slots.
+    #[serde(default)]
+    pub slots_available: Number,
 }
 
 /// `/taskmanagers`.
 #[derive(Debug, Deserialize)]
 pub struct TaskManagers {
-    /// Those that are registered.
+    /// Those registered.
     pub taskmanagers: Vec<TaskManager>,
 }
 
-/// A TaskManager.
+/// A `TaskManager`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskManager {
     /// Its slots.
-    pub slots_number: Count,
-    /// What it has in all.
     #[serde(default)]
-    pub total_resource: Option<Resource>,
+    pub slots_number: Number,
 }
 
-/// Resources of a TaskManager.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Resource {
-    /// CPUs.
-    #[serde(default, deserialize_with = "number")]
-    pub cpu_cores: Option<f64>,
-}
-
-/// A metric that exists.
-#[derive(Debug, Deserialize)]
-pub struct MetricName {
-    /// Its name.
-    pub id: String,
-}
-
-/// A metric of a job.
-#[derive(Debug, Deserialize)]
+/// One row of any metric answer: only the name in a list, `value` as text in a plain answer, the rest where the server
+/// aggregated.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct Metric {
-    /// Its name.
+    /// The name.
     pub id: String,
-    /// Its value.
-    #[serde(default, deserialize_with = "number")]
-    pub value: Option<f64>,
-}
-
-/// A metric over the subtasks of a vertex, or over the TaskManagers.
-#[derive(Debug, Deserialize)]
-pub struct Aggregate {
-    /// Its name.
-    pub id: String,
+    /// The value, not aggregated.
+    pub value: Number,
     /// The smallest.
-    #[serde(default, deserialize_with = "number")]
-    pub min: Option<f64>,
+    pub min: Number,
     /// The largest.
-    #[serde(default, deserialize_with = "number")]
-    pub max: Option<f64>,
+    pub max: Number,
     /// The mean.
-    #[serde(default, deserialize_with = "number")]
-    pub avg: Option<f64>,
+    pub avg: Number,
     /// The sum.
-    #[serde(default, deserialize_with = "number")]
-    pub sum: Option<f64>,
-}
-
-/// A number, a number as text, or what stands for none.
-fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Either {
-        Number(f64),
-        Text(String),
-        Other(serde::de::IgnoredAny),
-    }
-    Ok(match Option::<Either>::deserialize(deserializer)? {
-        Some(Either::Number(value)) => Some(value),
-        Some(Either::Text(text)) => text.parse().ok(),
-        Some(Either::Other(_)) | None => None,
-    }
-    .filter(|value| value.is_finite()))
-}
-
-/// A measured amount from a number of Flink's: what is not finite is unknown, and what is negative is the rounding of an
-/// idle spell that has not ended (seen: -784 ms busy on an idle sink), hence 0.
-#[must_use]
-pub fn amount(value: Option<f64>) -> Option<Amount> {
-    Amount::new(value?.max(0.0))
+    pub sum: Number,
 }
 
 #[cfg(test)]
@@ -217,16 +244,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_come_as_numbers_as_text_and_as_nan() {
-        let metrics: Vec<Metric> =
-            serde_json::from_str(r#"[{"id":"a","value":"12.5"},{"id":"b","value":3},{"id":"c","value":"NaN"},{"id":"d"}]"#).expect("metrics");
-        assert_eq!(metrics.iter().map(|metric| metric.value).collect::<Vec<_>>(), [Some(12.5), Some(3.0), None, None]);
-    }
-
-    #[test]
-    fn busy_time_of_an_old_source_is_unknown_and_a_negative_one_is_none() {
-        let totals: Totals = serde_json::from_str(r#"{"read-records":0,"read-records-complete":false,"accumulated-busy-time":"NaN"}"#).expect("totals");
-        assert_eq!((totals.accumulated_busy_time, totals.read_records_complete), (None, Some(false)));
-        assert_eq!(amount(Some(-784.0)).map(Amount::get), Some(0.0));
+    fn numbers_may_be_text_and_nan_is_none() {
+        let read = |text: &str| serde_json::from_str::<Number>(text).expect(text);
+        assert_eq!(read("3").count(), Some(3));
+        assert_eq!(read("\"12.6\"").count(), Some(13));
+        for text in ["\"NaN\"", "null", "\"\"", "true", "\"Infinity\""] {
+            assert_eq!(read(text), Number(None), "{text}");
+        }
+        assert_eq!(read("-1").positive(), None);
+        assert_eq!(read("-784").amount(), None);
     }
 }

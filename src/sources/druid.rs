@@ -1,0 +1,140 @@
+//! One reading of a Druid cluster, from the Overlord's API under `/druid/indexer/v1`, directly or through the Router.
+//!
+//! `pendingTasks`, `workers` and `worker` (how tasks are placed) are needed: without one of them there is no reading.
+//! `waitingTasks` and the supervisors only add to it: where they fail, what they would have said stays unknown.
+//!
+//! The pending tasks are asked for before the workers. A task that is placed between the two answers is then seen
+//! twice; the other way round it would be seen nowhere, and a busy cluster would look idle.
+
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::core::kinds::DruidWorkersSnapshot;
+use crate::core::kinds::druid::{Phase, RunningTask, Streaming, Worker};
+use crate::core::units::Amount;
+use crate::engine::clock;
+use crate::engine::source::{BoxFuture, Reading, Snapshot, Source, SourceError};
+use crate::sources::http::{Client, Session};
+
+use self::wire::{Groups, Supervisor};
+
+/// Supervisors whose status is asked for; of the others the rollover and the phases of the tasks stay unknown.
+const MAX_STATUSES: usize = 50;
+
+/// Questions for a status at a time.
+const STATUSES_AT_A_TIME: usize = 4;
+
+/// The time for all of them: they must not cost the reading that they only add to.
+const STATUSES_TIME: Duration = Duration::from_secs(5);
+
+/// An Overlord.
+#[derive(Clone)]
+pub struct DruidSource {
+    client: Client,
+}
+
+impl DruidSource {
+    /// Asks through `client`, whose base is an Overlord, a Coordinator that acts as one, or a Router with the
+    /// management proxy.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    async fn reading(&self) -> Result<Reading, SourceError> {
+        let session = self.client.session();
+        let observed_at = clock::now();
+        let pending = wire::pending(&session.get("/druid/indexer/v1/pendingTasks").await?, clock::now())?;
+        let mut workers = wire::workers(&wire::accept_workers(session.ask("/druid/indexer/v1/workers").await?)?)?;
+        let (config, waiting, supervisors) = tokio::join!(
+            session.get("/druid/indexer/v1/worker"),
+            session.get("/druid/indexer/v1/waitingTasks"),
+            session.get("/druid/indexer/v1/supervisor?full")
+        );
+        let select_strategy = wire::select_strategy(&config?)?;
+        let waiting_count = waiting.and_then(|answer| wire::count(&answer)).inspect_err(|error| left_out("waitingTasks", error)).ok();
+        let supervisors = supervisors.and_then(|answer| wire::supervisors(&answer)).inspect_err(|error| left_out("supervisor", error));
+        let known = statuses(&session, supervisors.unwrap_or_default()).await;
+        refine(&mut workers, &known);
+        let snapshot = DruidWorkersSnapshot {
+            observed_at: Some(observed_at),
+            received_at: Some(clock::now()),
+            workers: Some(workers),
+            pending: Some(pending),
+            waiting_count,
+            select_strategy: Some(select_strategy),
+            streaming: known.into_iter().map(|(supervisor, groups)| with_rollover(supervisor.streaming, groups.as_ref())).collect(),
+            ..DruidWorkersSnapshot::default()
+        };
+        Ok(Reading { snapshot: Snapshot::DruidWorkers(snapshot), calls: session.calls() })
+    }
+}
+
+impl Source for DruidSource {
+    fn read(&self) -> BoxFuture<'_, Result<Reading, SourceError>> {
+        Box::pin(self.reading())
+    }
+}
+
+fn left_out(part: &str, error: &SourceError) {
+    tracing::debug!(part, kind = error.kind.name(), error = error.message, "a part of the Druid reading stays unknown");
+}
+
+/// Supervisors in their order, with their tasks where those are known.
+async fn statuses(session: &Session, supervisors: Vec<Supervisor>) -> Vec<(Supervisor, Option<Groups>)> {
+    let ids: Vec<String> = supervisors.iter().take(MAX_STATUSES).map(|supervisor| supervisor.streaming.supervisor.clone()).collect();
+    let asked = stream::iter(ids).map(|id| async move { (status(session, &id).await, id) }).buffer_unordered(STATUSES_AT_A_TIME);
+    let mut known: HashMap<String, Groups> = asked
+        .take_until(tokio::time::sleep(STATUSES_TIME))
+        .filter_map(|(answer, id)| async move { Some((id, answer.inspect_err(|error| left_out("supervisor status", error)).ok()?)) })
+        .collect()
+        .await;
+    supervisors.into_iter().map(|supervisor| (known.remove(&supervisor.streaming.supervisor), supervisor)).map(|(groups, row)| (row, groups)).collect()
+}
+
+async fn status(session: &Session, id: &str) -> Result<Groups, SourceError> {
+    let path = format!("/druid/indexer/v1/supervisor/{}/status", utf8_percent_encode(id, NON_ALPHANUMERIC));
+    wire::status(&session.get(&path).await?)
+}
+
+fn with_rollover(streaming: Streaming, groups: Option<&Groups>) -> Streaming {
+    Streaming { rollover_in_seconds: groups.and_then(Groups::rollover), ..streaming }
+}
+
+/// Tells the running tasks what their supervisors know: type, phase and the seconds left. The phase of a streaming
+/// task that no supervisor answered for stays unknown.
+fn refine(workers: &mut [Worker], known: &[(Supervisor, Option<Groups>)]) {
+    let mut by_id: HashMap<&str, (&str, Phase, Option<f64>)> = HashMap::new();
+    for (supervisor, groups) in known {
+        let Some(groups) = groups else { continue };
+        for (phase, tasks) in [(Phase::Reading, &groups.active), (Phase::Publishing, &groups.publishing)] {
+            by_id.extend(tasks.iter().map(|(id, left)| (id.as_str(), (supervisor.task_type.as_str(), phase, *left))));
+        }
+    }
+    for task in workers.iter_mut().filter_map(|worker| worker.tasks.as_mut()).flatten() {
+        let facts = by_id.get(task.id.as_str()).copied();
+        match facts {
+            Some((task_type, phase, left)) => {
+                task.task_type.get_or_insert_with(|| task_type.to_owned());
+                task.phase = Some(phase);
+                // zero or less means overdue, not done: how long it still takes is not known
+                task.remaining_seconds = left.filter(|seconds| *seconds > 0.0).and_then(Amount::new);
+            }
+            None if is_batch(task) => task.phase = Some(Phase::Running),
+            None => {}
+        }
+    }
+}
+
+fn is_batch(task: &RunningTask) -> bool {
+    task.task_type.as_deref().is_some_and(|name| !wire::STREAMING_TYPES.contains(&name))
+}
