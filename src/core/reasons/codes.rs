@@ -126,7 +126,7 @@ reasons! {
         /// A transaction hangs.
         HangingTransaction { partition: String } "a transaction hangs on {partition}: committed readers wait for it";
         /// The last raise did not raise the throughput.
-        IneffectiveScaling { from: Count, to: Count, throughput_before: Rate, throughput_after: Rate } "going from {from} to {to} took the throughput from {throughput_before} to {throughput_after}: more will not help";
+        IneffectiveScaling { from: Count, to: Count, throughput_before: Rate, throughput_after: Rate } "going from {from} to {to} took what can be processed from {throughput_before} to {throughput_after}, which is no gain worth another raise";
         /// Memory is the bottleneck.
         MemoryPressure { gc_time_ratio: Maybe<Share>, heap_used_ratio: Maybe<Share>, limit: Share } "garbage collection takes {gc_time_ratio} of the time and {heap_used_ratio} of the heap is used (limit {limit}): memory is short, not parallelism";
         /// One subtask is far busier than the others.

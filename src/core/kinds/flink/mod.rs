@@ -190,7 +190,9 @@ fn not_ready(case: &Case<'_>, job: &FlinkJobSnapshot) -> Vec<Reason> {
 /// What holds for every vertex of the job, and what is said of it as a whole.
 fn job_facts(case: &Case<'_>, job: &FlinkJobSnapshot, figures: &[Figures], targets: &[Target], window: &Window<'_>, judged: &mut Judged) -> JobFacts {
     let policy = &case.policy.flink;
-    let measured = case.memory.and_then(|memory| memory.restart_seconds).filter(|_| policy.track_restart);
+    let remembered = case.memory.and_then(|memory| memory.restart_seconds);
+    judged.memory.restart_seconds = window.rescale_seconds.map_or(remembered, |seconds| Some(remembered.map_or(seconds, |before| before.max(seconds))));
+    let measured = judged.memory.restart_seconds.filter(|_| policy.track_restart);
     let restart_seconds = measured.map_or(policy.restart.seconds(), |seconds| seconds.min(policy.restart_limit.seconds()));
     let mut facts = JobFacts { restart_seconds, backlog_mode: false, no_lower: Vec::new() };
     facts.no_lower.extend(window.not_full.clone());
@@ -329,8 +331,8 @@ fn remember(judged: &mut Judged, job: &FlinkJobSnapshot, decisions: &[Decision])
         .vertices
         .iter()
         .zip(decisions)
-        .filter(|(_, decision)| !decision.wishes.is_empty())
-        .map(|(vertex, decision)| (vertex.id.clone(), PartMemory { wishes: decision.wishes.clone(), effect: None }))
+        .filter(|(_, decision)| !decision.wishes.is_empty() || decision.effect.is_some())
+        .map(|(vertex, decision)| (vertex.id.clone(), PartMemory { wishes: decision.wishes.clone(), effect: decision.effect }))
         .collect();
 }
 

@@ -15,7 +15,7 @@ use super::Vertex;
 use super::graph::Target;
 use super::rates::Figures;
 use crate::core::decide::Case;
-use crate::core::memory::{PartMemory, Wishes};
+use crate::core::memory::{EffectSeen, PartMemory, Wishes};
 use crate::core::policy::{Alignment, FlinkPolicy, Policy};
 use crate::core::reasons::{LimitCode, Maybe, Num, Rate, Reason, Secs, Share};
 use crate::core::sizing::align::{self, FlinkMode};
@@ -54,6 +54,8 @@ pub struct Decision {
     pub band: Band,
     /// Wishes of the past, this one included.
     pub wishes: Wishes,
+    /// The newest raise, whose effect is still to be seen.
+    pub effect: Option<EffectSeen>,
 }
 
 /// What is true of the job as a whole.
@@ -112,6 +114,7 @@ pub fn decide(
         held: false,
         band,
         wishes: remembered.map(|part| part.wishes.clone()).unwrap_or_default(),
+        effect: remembered.and_then(|part| part.effect).filter(|effect| effect.to == current || effect.from == current),
     };
     if is_excluded(vertex, &policy.flink) {
         let wish = wish(&band, figures, current).map(ceil_count);
@@ -151,7 +154,17 @@ pub fn decide(
         }
         bound(vertex, current, policy, &mut decision.ladder);
         fit(vertex, current, wish, policy, &mut decision.ladder);
+        let ineffective = ineffective(figures, current, policy, &mut decision);
         settle(case, vertex, figures, facts, one_shot, &mut decision);
+        if ineffective && decision.parallelism > current {
+            decision.ladder.value = current;
+            decision.parallelism = current;
+            decision.held = true;
+        }
+        if decision.parallelism > current && capacity.is_finite() {
+            let expected = capacity / as_f64(current) * as_f64(decision.parallelism);
+            decision.effect = Some(EffectSeen { from: current, to: decision.parallelism, capacity_before: capacity, capacity_expected: expected });
+        }
     }
     partitions_only(vertex, policy, &mut decision);
     decision
@@ -321,6 +334,25 @@ fn fit(vertex: &Vertex, current: Count, wish: f64, policy: &Policy, ladder: &mut
     };
     let fitted = align::flink(mode, parts, current, ladder.value, least.min(current), upper);
     ladder.to(LimitCode::EvenDistribution, fitted, as_f64(parts));
+}
+
+/// Did the newest raise bring what was expected of the parallelism that it ended at. Says so where it did not, and returns
+/// true where that holds further raises.
+fn ineffective(figures: &Figures, current: Count, policy: &Policy, decision: &mut Decision) -> bool {
+    let Some(effect) = decision.effect.filter(|effect| effect.to == current) else { return false };
+    let Some(capacity) = figures.capacity.filter(|capacity| capacity.is_finite()) else { return false };
+    let expected = effect.capacity_expected - effect.capacity_before;
+    if expected <= 0.0 || (capacity - effect.capacity_before) / expected >= policy.flink.ineffective_threshold {
+        return false;
+    }
+    let reason =
+        Reason::IneffectiveScaling { from: effect.from, to: effect.to, throughput_before: Rate(effect.capacity_before), throughput_after: Rate(capacity) };
+    if policy.flink.ineffective_block && decision.ladder.value > current {
+        decision.reasons.insert(0, reason);
+        return true;
+    }
+    decision.reasons.push(reason);
+    false
 }
 
 /// Doubts about a cut, then stabilization and cooldown. The wish counts for stabilization even where it is not followed.

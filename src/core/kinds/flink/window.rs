@@ -17,6 +17,8 @@ pub struct Window<'a> {
     pub samples: Vec<(f64, &'a FlinkJobSnapshot)>,
     /// Why nothing may be lowered yet.
     pub not_full: Option<Reason>,
+    /// How long the newest rescale took, at most: from the last reading of the life before until the job ran again.
+    pub rescale_seconds: Option<f64>,
     /// The vertex of each sample at each position of the newest reading; `None` where it is not in that sample.
     columns: Vec<Vec<Option<&'a Vertex>>>,
 }
@@ -29,9 +31,12 @@ impl<'a> Window<'a> {
         let at = |job: &FlinkJobSnapshot| seconds_between(case.now, trust::measured_at(job, case.now));
         let mut samples: Vec<(f64, &FlinkJobSnapshot)> = Vec::with_capacity(series.history.len() + 1);
         let mut oldest = None;
+        let mut rescale_seconds = None;
         // newest first, until something has started anew
         for job in series.history.iter().rev() {
-            if is_older_life(job, latest, trust::measured_at(job.as_ref(), case.now)) {
+            let measured = trust::measured_at(job.as_ref(), case.now);
+            if is_older_life(job, latest, measured) {
+                rescale_seconds = latest.running_since.filter(|_| rescaled(job, latest)).map(|since| seconds_between(measured, since).max(0.0));
                 break;
             }
             let seconds = at(job);
@@ -51,7 +56,7 @@ impl<'a> Window<'a> {
         let not_full =
             (have + 1e-6 < length).then(|| Reason::WindowNotFull { have_seconds: Secs(have.max(0.0)), window_seconds: case.policy.flink.window.into() });
         let columns = samples.iter().map(|(_, job)| column(job, latest)).collect();
-        Self { samples, not_full, columns }
+        Self { samples, not_full, rescale_seconds, columns }
     }
 
     /// The states of one vertex over the window, oldest first.
@@ -66,9 +71,13 @@ fn is_older_life(job: &FlinkJobSnapshot, latest: &FlinkJobSnapshot, measured: Ti
     let restarted = matches!((job.restarts, latest.restarts), (Some(then), Some(now)) if then != now);
     let before_start = latest.running_since.is_some_and(|since| measured < since);
     let not_running = job.state.as_deref().is_some_and(|state| state != "RUNNING");
-    let same_shape = job.vertices.len() == latest.vertices.len();
-    let rescaled = same_shape && job.vertices.iter().zip(&latest.vertices).any(|(then, now)| then.id == now.id && then.parallelism != now.parallelism);
-    other_job || restarted || before_start || not_running || rescaled
+    other_job || restarted || before_start || not_running || rescaled(job, latest)
+}
+
+/// True when a vertex had another parallelism then.
+fn rescaled(job: &FlinkJobSnapshot, latest: &FlinkJobSnapshot) -> bool {
+    job.vertices.len() == latest.vertices.len()
+        && job.vertices.iter().zip(&latest.vertices).any(|(then, now)| then.id == now.id && then.parallelism != now.parallelism)
 }
 
 /// The vertices of a sample in the order of the newest reading.
