@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::kind::Kind;
 use super::memory::Memory;
 use super::reasons::{LimitSchema, Reason, ReasonSchema};
-use super::request::Kind;
 use super::units::{Count, Timestamp};
 
 pub use super::reasons::Limit;

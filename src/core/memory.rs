@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use super::request::Kind;
+use super::kind::Kind;
 use super::units::{Count, Duration, Timestamp, seconds_between};
 
 /// The version written by this release.

@@ -2,9 +2,11 @@
 
 pub mod advice;
 pub mod decide;
+pub mod kind;
 pub mod kinds;
 pub mod memory;
 pub mod policy;
+pub mod problem;
 pub mod reasons;
 pub mod request;
 pub mod sizing;

@@ -7,11 +7,24 @@ pub mod flink;
 pub use self::backlog::BacklogSnapshot;
 pub use self::druid::DruidWorkersSnapshot;
 pub use self::flink::FlinkJobSnapshot;
+use super::units::{Count, Timestamp};
 
-/// Implements [`Observed`](super::request::Observed) for a snapshot that has the common fields.
+/// What every reading says of itself, whatever it measured.
+pub trait Observed {
+    /// When the source measured it, on the sender's clock; absent means "now".
+    fn observed_at(&self) -> Option<Timestamp>;
+    /// When it arrived, on our clock.
+    fn received_at(&self) -> Option<Timestamp>;
+    /// The sender's clock minus ours, in seconds.
+    fn clock_offset_seconds(&self) -> Option<f64>;
+    /// The ready count at that time.
+    fn replicas(&self) -> Option<Count>;
+}
+
+/// Implements [`Observed`] for a snapshot that has the common fields.
 macro_rules! observed {
     ($snapshot:ty) => {
-        impl crate::core::request::Observed for $snapshot {
+        impl crate::core::kinds::Observed for $snapshot {
             fn observed_at(&self) -> Option<crate::core::units::Timestamp> {
                 self.observed_at
             }

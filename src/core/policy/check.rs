@@ -1,7 +1,8 @@
 //! What a policy must satisfy: ranges of single fields, fields that belong to another kind, relations between fields.
 
 use super::{Policy, PolicyInput, Preset};
-use crate::core::request::{Kind, Problem};
+use crate::core::kind::Kind;
+use crate::core::problem::Problem;
 use crate::core::units::{COUNT_MAX, Count};
 
 impl PolicyInput {

@@ -9,7 +9,8 @@ mod period;
 
 pub use self::input::*;
 pub use self::period::Period;
-use super::request::{Kind, Problem};
+use super::kind::Kind;
+use super::problem::Problem;
 use super::units::{Amount, Count, Duration};
 
 /// Every field with its value in force.

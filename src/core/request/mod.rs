@@ -7,50 +7,19 @@
 mod check;
 mod parse;
 
-use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-pub use self::parse::{Batch, Problem, Refusal, parse, parse_batch, parse_value};
+pub use self::parse::{Batch, Refusal, parse, parse_batch, parse_value};
+pub use super::kind::Kind;
+pub use super::kinds::Observed;
 use super::kinds::{BacklogSnapshot, DruidWorkersSnapshot, FlinkJobSnapshot};
 use super::memory::Memory;
 use super::policy::{Policy, PolicyInput};
+pub use super::problem::Problem;
 use super::units::{Amount, Count, Timestamp};
-
-/// The kinds of workload that can be judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum Kind {
-    /// Druid `MiddleManagers` or Indexers: task slots against pending tasks.
-    DruidWorkers,
-    /// A Flink streaming job: true processing rates through the job graph.
-    FlinkJob,
-    /// Any queue with a backlog.
-    Backlog,
-}
-
-impl Kind {
-    /// All kinds, in the order of the documentation.
-    pub const ALL: [Self; 3] = [Self::DruidWorkers, Self::FlinkJob, Self::Backlog];
-
-    /// The name on the wire.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::DruidWorkers => "druidWorkers",
-            Self::FlinkJob => "flinkJob",
-            Self::Backlog => "backlog",
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// The scale target's own counts. Absent parts are unknown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -108,18 +77,6 @@ pub struct Failure {
     /// Failures in a row, this one included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consecutive: Option<u32>,
-}
-
-/// What every reading says of itself, whatever it measured.
-pub trait Observed {
-    /// When the source measured it, on the sender's clock; absent means "now".
-    fn observed_at(&self) -> Option<Timestamp>;
-    /// When it arrived, on our clock.
-    fn received_at(&self) -> Option<Timestamp>;
-    /// The sender's clock minus ours, in seconds.
-    fn clock_offset_seconds(&self) -> Option<f64>;
-    /// The ready count at that time.
-    fn replicas(&self) -> Option<Count>;
 }
 
 /// The readings of one kind: the newest, and earlier ones of the same shape, oldest first.

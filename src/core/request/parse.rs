@@ -14,6 +14,7 @@ use serde_json::{Value, from_str};
 use super::{Failure, Kind, Readings, Replicas, Request, Series, check};
 use crate::core::memory::{self, Memory};
 use crate::core::policy::PolicyInput;
+use crate::core::problem::Problem;
 use crate::core::units::Timestamp;
 
 /// The most readings of the past in one request.
@@ -22,29 +23,6 @@ pub const MOST_HISTORY: usize = 1_000;
 pub const MOST_REQUESTS: usize = 1_000;
 /// The most problems that are listed.
 const MOST_PROBLEMS: usize = 100;
-
-/// What is wrong with one field.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
-pub struct Problem {
-    /// The field's path, for example `policy.scaleDown.maxFactor`.
-    pub path: String,
-    /// What is wrong: the value, and what was expected.
-    pub message: String,
-}
-
-impl Problem {
-    /// A problem at a path.
-    pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { path: path.into(), message: message.into() }
-    }
-
-    /// The same, one level further out.
-    #[must_use]
-    pub fn under(self, parent: &str) -> Self {
-        let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
-        Self { path: format!("{parent}{dot}{}", self.path), message: self.message }
-    }
-}
 
 /// Why a body is not judged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

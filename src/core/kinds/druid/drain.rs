@@ -7,9 +7,10 @@
 //! Everything is read from Druid anew each time and nothing from memory: a restart forgets no drain. Publishing is
 //! work: a task that reads no more may still need half an hour to publish its segments.
 
-use super::pool::{Counts, Pool, worker_ref};
+use super::counts::Counts;
+use super::pool::Pool;
 use super::{DruidWorkersSnapshot, Worker};
-use crate::core::advice::{Action, ActionKind, ApiCall};
+use crate::core::advice::{Action, ActionKind, ApiCall, WorkerRef};
 use crate::core::policy::{Drain, Policy};
 use crate::core::reasons::{Maybe, Reason, Secs};
 use crate::core::units::Count;
@@ -107,4 +108,9 @@ fn wait(worker: &Worker) -> Action {
     let until = worker.drain_seconds().map_or_else(|| "an unknown time".to_owned(), |seconds| Secs(seconds).to_string());
     let message = format!("wait until the {} tasks of {} have ended, in {until}", worker.busy(), worker.host);
     Action { worker: Some(worker_ref(worker)), ..Action::new(ActionKind::WaitForDrain, message) }
+}
+
+/// How an action names a worker.
+fn worker_ref(worker: &Worker) -> WorkerRef {
+    WorkerRef { host: worker.host.clone(), ordinal: worker.ordinal() }
 }

@@ -10,7 +10,9 @@
 //! pool goes to zero only after `idleBeforeZero`. Slots are whole; `used` may exceed `capacity`.
 //! Source: `PlaySimple`'s MIDAS; Druid `PendingTaskBasedWorkerProvisioningStrategy`, `Worker`, `ImmutableWorkerInfo`.
 
+mod counts;
 mod drain;
+mod need;
 mod packing;
 mod pool;
 mod reading;
@@ -19,7 +21,9 @@ use std::collections::BTreeMap;
 
 pub use self::reading::*;
 
-use self::pool::{Counts, Pool, View};
+use self::counts::Counts;
+use self::need::View;
+use self::pool::Pool;
 use crate::core::advice::{Advice, Direction, Input, InputState, Outcome, Part, Unit};
 use crate::core::decide::{Case, Judged, conclude};
 use crate::core::policy::{Policy, PoolInput};
@@ -46,7 +50,7 @@ pub fn advise(request: &Request, series: &Series<DruidWorkersSnapshot>) -> Advic
         }
         return conclude(&case, &trust, judged, |count, _, _| count);
     };
-    let (pools, elsewhere) = Pool::split(reading, workers, pending, &case.policy.druid);
+    let (pools, elsewhere) = Pool::split(workers, pending, &case.policy.druid);
     let mut advice = match pools.as_slice() {
         [pool] => one_pool(&case, &trust, series, reading, pool, request.replicas.spec),
         pools => many_pools(&case, &trust, series, reading, pools),
@@ -183,7 +187,7 @@ const fn clone<'a>(case: &Case<'a>) -> Case<'a> {
 fn past(case: &Case<'_>, series: &Series<DruidWorkersSnapshot>, pool: &Pool<'_>) -> Vec<(Timestamp, Count)> {
     let of = |reading: &DruidWorkersSnapshot| {
         let (workers, pending) = (reading.workers.as_deref()?, reading.pending.as_ref()?);
-        let (pools, _) = Pool::split(reading, workers, pending, &case.policy.druid);
+        let (pools, _) = Pool::split(workers, pending, &case.policy.druid);
         let then = pools.into_iter().find(|then| then.category == pool.category)?;
         let slots = then.used().saturating_add(then.pending_slots());
         Some(pool.smallest_holding(case.now, reading, slots, case.policy.druid.headroom_ratio))

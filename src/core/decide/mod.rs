@@ -4,95 +4,20 @@
 //! nothing of tasks or partitions. The only thing that a kind adds late is its work in hand, which may keep a count
 //! from falling after everything else has been decided.
 
-use super::advice::{Action, ActionKind, Advice, Bounds, Confidence, Direction, Forecast, Input, Limit, Outcome, Part, Unit};
-use super::memory::{Memory, SpecSeen, Wishes};
+mod answer;
+mod case;
+
+use self::answer::{answer, remember};
+pub use self::case::Case;
+use super::advice::{Action, Advice, Confidence, ConsumerView, Input, Limit, Part, Unit};
+use super::memory::{Memory, Wishes};
 use super::policy::{Consumer, Policy};
 use super::reasons::{LimitCode, Reason, Secs};
-use super::request::{Observed, Request, Series};
+use super::request::{Observed, Series};
 use super::sizing::limits::{self, Ladder};
 use super::sizing::{align, consumer, rate};
 use super::trust::{self, Trust};
-use super::units::{Count, Duration, Timestamp, as_f64, ceil_count, seconds_between, shifted};
-
-/// The facts that every step needs.
-pub struct Case<'a> {
-    /// The question.
-    pub request: &'a Request,
-    /// The policy in force.
-    pub policy: &'a Policy,
-    /// The moment of the decision.
-    pub now: Timestamp,
-    /// What was carried over.
-    pub memory: Option<&'a Memory>,
-    /// The lower bound now, scheduled floors included.
-    pub min: Count,
-    /// True when a scheduled floor has lifted the lower bound.
-    pub floored: bool,
-    /// The newest change of the wanted count, as told or as seen.
-    pub changed_at: Option<Timestamp>,
-}
-
-impl<'a> Case<'a> {
-    /// Prepares a question.
-    #[must_use]
-    pub fn new(request: &'a Request) -> Self {
-        let policy = &request.policy;
-        let floor = policy.floors.iter().filter(|floor| floor.period.contains(request.now)).map(|floor| floor.min).max();
-        let min = floor.map_or(policy.min, |floor| floor.max(policy.min));
-        let memory = request.memory.as_ref();
-        let seen = memory.and_then(|memory| memory.spec).filter(|seen| seen.before.is_some() && Some(seen.count) == request.replicas.spec);
-        let changed_at = request.replicas.last_change.map(|change| change.at).into_iter().chain(seen.map(|seen| seen.since)).max();
-        Self { request, policy, now: request.now, memory, min, floored: min > policy.min, changed_at }
-    }
-
-    /// Seconds since the newest change of the wanted count.
-    #[must_use]
-    pub fn seconds_since_change(&self) -> Option<f64> {
-        self.changed_at.map(|at| seconds_between(at, self.now).max(0.0))
-    }
-
-    /// True for a one-shot question: nothing of the past is known.
-    #[must_use]
-    pub fn is_one_shot<S>(&self, series: &Series<S>) -> bool {
-        self.memory.is_none() && series.history.is_empty()
-    }
-
-    /// Why nothing may be lowered yet because the window of readings is too short; `None` when it is full. It is judged
-    /// from the history where there is one, else from the time of registration; a one-shot question has no window.
-    #[must_use]
-    pub fn window_not_full<S: Observed>(&self, series: &Series<S>, window: Duration) -> Option<Reason> {
-        let start = match series.history.first() {
-            Some(oldest) => trust::measured_at(oldest.as_ref(), self.now),
-            None => self.memory?.since,
-        };
-        let have = seconds_between(start, self.now).max(0.0);
-        (have + 1e-6 < window.seconds()).then(|| Reason::WindowNotFull { have_seconds: Secs(have), window_seconds: Secs::from(window) })
-    }
-
-    /// Seconds without demand: since the last activity, or since registration where there has been none. `quiet` tells
-    /// of a reading whether nothing waited, arrived or was in work then. A one-shot question starts counting now.
-    #[must_use]
-    pub fn idle_seconds<S: Observed>(&self, series: &Series<S>, quiet: impl Fn(&S) -> bool) -> f64 {
-        let since = if let Some(memory) = self.memory {
-            memory.last_active_at.map_or(memory.since, |at| at.max(memory.since))
-        } else {
-            let idle = series.history.iter().rev().take_while(|reading| quiet(reading)).last();
-            idle.map_or(self.now, |reading| trust::measured_at(reading.as_ref(), self.now))
-        };
-        seconds_between(since, self.now).max(0.0)
-    }
-
-    /// Why a reading from before the last change cannot be acted on.
-    #[must_use]
-    pub fn older_than_change(&self, trust: &Trust) -> Option<Reason> {
-        let (changed, observed) = (self.changed_at?, trust.observed_at?);
-        let behind = observed < changed && changed <= self.now;
-        behind.then(|| Reason::ReadingOlderThanLastChange {
-            reading_age_seconds: Secs(trust.age_seconds.unwrap_or_else(|| seconds_between(observed, self.now))),
-            change_age_seconds: Secs(seconds_between(changed, self.now)),
-        })
-    }
-}
+use super::units::{Count, Duration, Timestamp, as_f64, ceil_count, seconds_between};
 
 /// How the wish fits partitions.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -378,7 +303,7 @@ fn blocked(judged: &mut Judged, ladder: &mut Ladder, current: Count, reasons: &m
 }
 
 /// What the consumer will do, and whether the recommendation is moved to what it will take.
-fn meet(case: &Case<'_>, consumer: &Consumer, current: Option<Count>, verdict: &mut Verdict) -> Option<super::advice::ConsumerView> {
+fn meet(case: &Case<'_>, consumer: &Consumer, current: Option<Count>, verdict: &mut Verdict) -> Option<ConsumerView> {
     let status = case.request.replicas.status.or(case.request.replicas.spec).or(current)?;
     let recommended = verdict.recommended?;
     let seen = consumer::view(consumer, recommended, status);
@@ -399,128 +324,4 @@ fn meet(case: &Case<'_>, consumer: &Consumer, current: Option<Count>, verdict: &
         verdict.limits.push(Limit { code: LimitCode::ConsumerTolerance, from: recommended, to: seen.will_hold, at });
     }
     Some(seen)
-}
-
-/// Completes what is carried on.
-fn remember(case: &Case<'_>, trust: &Trust, judged: &mut Judged, verdict: &Verdict) {
-    let last_complete = judged.last_complete(trust);
-    let memory = &mut judged.memory;
-    memory.failures = if judged.complete && trust.is_fresh() { 0 } else { memory.failures.saturating_add(1) };
-    memory.last_complete_at = last_complete;
-    if judged.active == Some(true) {
-        memory.last_active_at = Some(case.now);
-    }
-    if let Some(spec) = case.request.replicas.spec {
-        match memory.spec {
-            Some(seen) if seen.count == spec => {}
-            Some(seen) => {
-                let by_others = memory.recommended.is_some_and(|recommended| recommended != spec);
-                memory.foreign_changes = if by_others { memory.foreign_changes.saturating_add(1) } else { 0 };
-                memory.spec = Some(SpecSeen { count: spec, since: case.now, before: Some(seen.count) });
-            }
-            None => memory.spec = Some(SpecSeen { count: spec, since: case.now, before: None }),
-        }
-    }
-    if verdict.recommended.is_some() {
-        memory.recommended = verdict.recommended;
-    }
-}
-
-fn answer(
-    case: &Case<'_>,
-    trust: &Trust,
-    judged: Judged,
-    mut verdict: Verdict,
-    consumer: Option<super::advice::ConsumerView>,
-    mut actions: Vec<Action>,
-) -> Advice {
-    let (current, recommended) = (judged.current, verdict.recommended);
-    if judged.memory.foreign_changes >= 2
-        && let (Some(count), Some(told)) = (current, case.memory.and_then(|memory| memory.recommended))
-        && told != count
-    {
-        verdict.reasons.push(Reason::ChangedByOthers { times: judged.memory.foreign_changes, count, recommended: told });
-    }
-    let parts_differ = judged.parts.iter().any(|part| part.recommended.is_some() && part.recommended != part.current);
-    let outcome = match (current, recommended) {
-        (None, _) => Outcome::Unknown,
-        (Some(_), None) => Outcome::Hold,
-        (Some(current), Some(recommended)) if current != recommended || parts_differ => Outcome::Change,
-        _ if verdict.held => Outcome::Hold,
-        _ => Outcome::Keep,
-    };
-    let direction = direction(current, recommended, &judged.parts);
-    if let (Some(from), Some(to)) = (current, recommended)
-        && from != to
-    {
-        let message = format!("set the count from {from} to {to}");
-        actions.insert(0, Action { to: Some(to), ..Action::new(ActionKind::Scale, message) });
-    }
-    let valid_until = if verdict.is_fallback {
-        Some(shifted(case.now, case.policy.stale_after.seconds()))
-    } else {
-        judged.memory.last_complete_at.map(|at| shifted(at, case.policy.stale_after.seconds()))
-    };
-    let bounds = Bounds { min: case.min, max: case.policy.max, partitions: judged.partitions };
-    Advice {
-        kind: case.request.readings.kind(),
-        name: case.request.name.clone(),
-        outcome,
-        current,
-        recommended,
-        wanted: verdict.wanted,
-        direction,
-        unit: judged.unit,
-        active: judged.active,
-        bounds,
-        forecast: judged.load.map(|load| forecast(case, load, current, recommended, bounds)).unwrap_or_default(),
-        reasons: verdict.reasons,
-        limits: verdict.limits,
-        actions,
-        parts: judged.parts,
-        inputs: judged.inputs,
-        confidence: judged.confidence,
-        consumer,
-        evaluated_at: case.now,
-        observed_at: trust.observed_at,
-        valid_until,
-        memory: judged.memory,
-    }
-}
-
-fn direction(current: Option<Count>, recommended: Option<Count>, parts: &[Part]) -> Direction {
-    let (mut up, mut down) = (false, false);
-    let pairs = parts.iter().map(|part| (part.current, part.recommended)).chain([(current, recommended)]);
-    for (from, to) in pairs {
-        if let (Some(from), Some(to)) = (from, to) {
-            up |= to > from;
-            down |= to < from;
-        }
-    }
-    match (up, down) {
-        (true, true) => Direction::Mixed,
-        (true, false) => Direction::Up,
-        (false, true) => Direction::Down,
-        (false, false) => Direction::None,
-    }
-}
-
-fn forecast(case: &Case<'_>, load: rate::Load, current: Option<Count>, recommended: Option<Count>, bounds: Bounds) -> Forecast {
-    let delay = case.policy.startup.seconds() + case.policy.pause.seconds();
-    let mut forecast = Forecast::default();
-    if let Some(current) = current {
-        let seconds = rate::catch_up(load, current, 0.0);
-        (forecast.catch_up_seconds_now, forecast.catches_up_now) = (seconds, Some(seconds.is_some()));
-        forecast.utilization_now = rate::utilization(load.arrival, load.capacity, current);
-    }
-    if let Some(recommended) = recommended {
-        let delay = if current == Some(recommended) { 0.0 } else { delay };
-        let seconds = rate::catch_up(load, recommended, delay);
-        (forecast.catch_up_seconds_recommended, forecast.catches_up_recommended) = (seconds, Some(seconds.is_some()));
-        forecast.utilization_recommended = rate::utilization(load.arrival, load.capacity, recommended);
-    }
-    let most = bounds.max.min(bounds.partitions.unwrap_or(Count::MAX));
-    let seconds = rate::catch_up(load, most, if current == Some(most) { 0.0 } else { delay });
-    (forecast.catch_up_seconds_at_max, forecast.catches_up_at_max) = (seconds, Some(seconds.is_some()));
-    forecast
 }
