@@ -12,6 +12,10 @@ fn main() -> ExitCode {
         .and_then(|runtime| runtime.block_on(loadline::cli::main()).context("the command failed"));
     match code {
         Ok(code) => ExitCode::from(code),
+        // whoever read our output has read enough
+        Err(error) if error.root_cause().downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe) => {
+            ExitCode::SUCCESS
+        }
         Err(error) => {
             use std::io::Write;
             // nothing is left to tell it to

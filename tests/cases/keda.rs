@@ -82,3 +82,15 @@ fn sc_121_impossible_bounds_are_refused_by_name() {
     };
     assert!(problems.iter().any(|problem| problem.path == "policy.max" && problem.message.contains("-3")), "{problems:?}");
 }
+
+#[test]
+fn the_figures_of_the_documented_example_come_out() {
+    let advice = advise(&json!({ "kind": "backlog", "replicas": { "spec": 5, "ready": 5 },
+        "snapshot": { "backlog": 12_000, "arrivalPerSecond": 330, "servedPerSecond": 300, "busyRatio": 1, "partitions": 8 }, "policy": { "min": 1, "max": 24 } }));
+    assert_eq!((advice.current, advice.recommended, advice.wanted), (Some(5), Some(8), Some(9)));
+    let forecast = advice.forecast;
+    assert_eq!((forecast.catches_up_now, forecast.catch_up_seconds_now), (Some(false), None));
+    assert!(forecast.catch_up_seconds_recommended.is_some_and(|seconds| (seconds - 184.0).abs() < 0.5), "{forecast:?}");
+    assert!(forecast.utilization_recommended.is_some_and(|share| (share - 0.69).abs() < 0.005));
+    assert!(said(&advice).contains("needs 8.4 replicas at 80 % of 60/s"), "{}", said(&advice));
+}

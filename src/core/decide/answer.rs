@@ -106,21 +106,21 @@ fn direction(current: Option<Count>, recommended: Option<Count>, parts: &[Part])
 }
 
 fn forecast(case: &Case<'_>, load: rate::Load, current: Option<Count>, recommended: Option<Count>, bounds: Bounds) -> Forecast {
-    let delay = case.policy.startup.seconds() + case.policy.pause.seconds();
+    let (startup, pause) = (case.policy.startup.seconds(), case.policy.pause.seconds());
+    let after = |count: Count| if current == Some(count) { rate::catch_up(load, count, 0.0, 0.0) } else { rate::catch_up(load, count, startup, pause) };
     let mut forecast = Forecast::default();
     if let Some(current) = current {
-        let seconds = rate::catch_up(load, current, 0.0);
+        let seconds = after(current);
         (forecast.catch_up_seconds_now, forecast.catches_up_now) = (seconds, Some(seconds.is_some()));
         forecast.utilization_now = rate::utilization(load.arrival, load.capacity, current);
     }
     if let Some(recommended) = recommended {
-        let delay = if current == Some(recommended) { 0.0 } else { delay };
-        let seconds = rate::catch_up(load, recommended, delay);
+        let seconds = after(recommended);
         (forecast.catch_up_seconds_recommended, forecast.catches_up_recommended) = (seconds, Some(seconds.is_some()));
         forecast.utilization_recommended = rate::utilization(load.arrival, load.capacity, recommended);
     }
     let most = bounds.max.min(bounds.partitions.unwrap_or(Count::MAX));
-    let seconds = rate::catch_up(load, most, if current == Some(most) { 0.0 } else { delay });
+    let seconds = after(most);
     (forecast.catch_up_seconds_at_max, forecast.catches_up_at_max) = (seconds, Some(seconds.is_some()));
     forecast
 }

@@ -18,8 +18,8 @@ reasons! {
         DemandAboveCapacity { arrival_per_second: Rate, capacity_per_replica_per_second: Rate, target_utilization: Share, needed: Num }
             "{arrival_per_second} arrive; at {target_utilization} of {capacity_per_replica_per_second} a replica that needs {needed} replicas";
         /// A backlog has to be gone within `catchUpWithin`.
-        BacklogCatchUp { backlog: Num, arrival_per_second: Rate, capacity_per_replica_per_second: Rate, catch_up_within_seconds: Secs, startup_seconds: Secs, pause_seconds: Secs, target_utilization: Share, needed: Num }
-            "{backlog} wait and {arrival_per_second} arrive; catching up in {catch_up_within_seconds} ({startup_seconds} start, {pause_seconds} pause) needs {needed} replicas at {target_utilization} of {capacity_per_replica_per_second}";
+        BacklogCatchUp { backlog_records: Num, arrival_per_second: Rate, capacity_per_replica_per_second: Rate, catch_up_within_seconds: Secs, startup_seconds: Secs, pause_seconds: Secs, target_utilization: Share, needed: Num }
+            "{backlog_records} wait and {arrival_per_second} arrive; catching up in {catch_up_within_seconds} ({startup_seconds} start, {pause_seconds} pause) needs {needed} replicas at {target_utilization} of {capacity_per_replica_per_second}";
         /// The delay objective asks for more.
         LagObjective { lag_seconds: Secs, max_lag_seconds: Secs, needed: Num } "the lag is {lag_seconds}, the objective {max_lag_seconds}: that needs {needed} replicas";
         /// Tasks wait for slots.

@@ -7,9 +7,16 @@ use serde::{Serialize, Serializer};
 use crate::core::units::Duration;
 
 /// A plain number, at most three digits behind the point.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Num(pub f64);
+
+impl Serialize for Num {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        #[expect(clippy::cast_possible_truncation, reason = "whole and within what a double holds exactly")]
+        if self.0.fract() == 0.0 && self.0.abs() < EXACT { serializer.serialize_i64(self.0 as i64) } else { serializer.serialize_f64(self.0) }
+    }
+}
 
 impl fmt::Display for Num {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -52,10 +52,10 @@ pub fn need(load: Load, policy: &Policy) -> Need {
     Need { when_changed: (arrival + grown / drain) / per_replica, when_kept: (arrival + kept) / per_replica, reachable }
 }
 
-/// Seconds until a backlog is gone at `count` replicas, `delay` seconds of which nothing more is served than now.
-/// `None` is never.
+/// Seconds until a backlog is gone at `count` replicas. A change of the count costs `pause` seconds in which nothing is
+/// served, and `startup` seconds in which no more is served than now. `None` is never.
 #[must_use]
-pub fn catch_up(load: Load, count: Count, delay: f64) -> Option<f64> {
+pub fn catch_up(load: Load, count: Count, startup: f64, pause: f64) -> Option<f64> {
     if load.backlog <= 0.0 {
         return Some(0.0);
     }
@@ -63,8 +63,8 @@ pub fn catch_up(load: Load, count: Count, delay: f64) -> Option<f64> {
     if spare <= 0.0 {
         return None;
     }
-    let waiting = (load.backlog + (load.arrival - load.served) * delay).max(0.0);
-    Some(delay + waiting / spare)
+    let waiting = load.backlog + load.arrival * pause + (load.arrival - load.served).max(0.0) * startup;
+    Some(startup + pause + waiting / spare)
 }
 
 /// Busy share of `count` replicas at this arrival, at most 1; none without replicas.
@@ -95,9 +95,9 @@ mod tests {
     #[test]
     fn catching_up_needs_spare_capacity() {
         let load = Load { arrival: 330.0, backlog: 12_000.0, served: 300.0, capacity: 60.0 };
-        assert_eq!(catch_up(load, 5, 0.0), None, "300/s never catch up with 330/s");
-        let seconds = catch_up(load, 8, 70.0).expect("480/s do");
-        assert!((seconds - (70.0 + 14_100.0 / 150.0)).abs() < 1e-9);
+        assert_eq!(catch_up(load, 5, 0.0, 0.0), None, "300/s never catch up with 330/s");
+        let seconds = catch_up(load, 8, 60.0, 10.0).expect("480/s do");
+        assert!((seconds - 184.0).abs() < 1e-9, "70 s until they work, and 17100 wait by then");
     }
 
     #[test]

@@ -171,7 +171,7 @@ fn by_rates(case: &Case<'_>, series: &Series<BacklogSnapshot>, demand: &Demand, 
         Reason::WithinTarget { current, wanted: ceil_count(needed) }
     } else if backlog > 0.0 {
         Reason::BacklogCatchUp {
-            backlog: Num(backlog),
+            backlog_records: Num(backlog),
             arrival_per_second: Rate(arrival),
             capacity_per_replica_per_second: per_replica,
             catch_up_within_seconds: policy.catch_up_within.into(),
