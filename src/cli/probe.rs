@@ -38,7 +38,7 @@ pub async fn run(what: What, out: &mut impl Write, err: &mut impl Write) -> std:
             return Ok(EXIT_INVALID);
         }
     };
-    let source = match wiring::source(&source, timeout) {
+    let source = match wiring::source(&source, timeout, false) {
         Ok(source) => source,
         Err(problem) => {
             writeln!(err, "{}", super::serve::lines(&[problem]))?;

@@ -30,7 +30,8 @@ pub fn targets(configuration: &Configuration) -> Result<Vec<TargetSpec>, Vec<Pro
 
 fn spec(target: &TargetConfig) -> Result<TargetSpec, Vec<Problem>> {
     let policy = target.policy.resolve(target.kind).map_err(|found| found.into_iter().map(|problem| problem.under("policy")).collect::<Vec<_>>())?;
-    let source = source(&target.source, seconds(target.timeout)).map_err(|problem| vec![problem])?;
+    // where a scale target is named its TaskManagers can be had, so the slots of today are no limit
+    let source = source(&target.source, seconds(target.timeout), target.replicas.is_some()).map_err(|problem| vec![problem])?;
     let replicas = replicas(target).map_err(|problem| vec![problem])?;
     Ok(TargetSpec {
         name: target.name.clone(),
@@ -60,8 +61,8 @@ fn source_key(source: &SourceConfig) -> String {
     }
 }
 
-/// Builds a source.
-pub fn source(config: &SourceConfig, timeout: Duration) -> Result<Arc<dyn Source>, Problem> {
+/// Builds a source; `grows` when the scale target behind it can be given more.
+pub fn source(config: &SourceConfig, timeout: Duration, grows: bool) -> Result<Arc<dyn Source>, Problem> {
     Ok(match config {
         SourceConfig::Druid(http) => Arc::new(DruidSource::new(client(http, timeout, "source.druid")?)),
         SourceConfig::Flink { http, job } => {
@@ -69,7 +70,7 @@ pub fn source(config: &SourceConfig, timeout: Duration) -> Result<Arc<dyn Source
                 FlinkJobName::Name(name) => JobSelector::Name(name.clone()),
                 FlinkJobName::Id(id) => JobSelector::Id(id.clone()),
             };
-            Arc::new(FlinkSource::new(client(http, timeout, "source.flink")?, job))
+            Arc::new(FlinkSource::new(client(http, timeout, "source.flink")?, job).growing(grows))
         }
     })
 }

@@ -63,6 +63,7 @@ pub struct FlinkSource {
     client: Client,
     job: JobSelector,
     known: Mutex<Known>,
+    grows: bool,
 }
 
 /// What is kept from one reading to the next.
@@ -88,7 +89,13 @@ impl FlinkSource {
     /// Asks through `client`, whose base is the `JobManager`'s REST address, for one job.
     #[must_use]
     pub fn new(client: Client, job: JobSelector) -> Self {
-        Self { client, job, known: Mutex::default() }
+        Self { client, job, known: Mutex::default(), grows: false }
+    }
+
+    /// The same for a cluster whose TaskManagers are the scale target, or come on demand: the slots of today are no limit.
+    #[must_use]
+    pub fn growing(self, grows: bool) -> Self {
+        Self { grows, ..self }
     }
 
     async fn reading(&self) -> Result<Reading, SourceError> {
@@ -117,6 +124,9 @@ impl FlinkSource {
         snapshot.restarts = restarts;
         snapshot.memory = memory;
         assemble::put_slots(&mut snapshot, assemble::slots_in_use(&job), &overview, &managers);
+        if self.grows {
+            snapshot.schedulable_slots = None;
+        }
         snapshot.observed_at = Some(observed_at);
         snapshot.received_at = Some(clock::now());
         Ok(Reading { snapshot: Snapshot::FlinkJob(snapshot), calls: session.calls() })

@@ -1,0 +1,91 @@
+//! What the documentation shows is true: its requests are judged, its configurations load, its links lead somewhere.
+
+#![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use loadline::core::request::parse;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn pages() -> Vec<(PathBuf, String)> {
+    let mut paths = vec![root().join("README.md"), root().join("ARCHITECTURE.md"), root().join("DESIGN.md"), root().join("CHANGELOG.md")];
+    paths.extend(
+        fs::read_dir(root().join("docs"))
+            .expect("docs")
+            .map(|entry| entry.expect("an entry").path())
+            .filter(|path| path.extension().is_some_and(|kind| kind == "md")),
+    );
+    paths.into_iter().map(|path| (path.clone(), fs::read_to_string(&path).expect("a page"))).collect()
+}
+
+/// Blocks of a language.
+fn blocks(text: &str, language: &str) -> Vec<String> {
+    let fence = format!("```{language}\n");
+    text.split(&fence).skip(1).filter_map(|rest| rest.split("```").next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_request_in_the_documentation_is_judged() {
+    let mut judged = 0;
+    for (path, text) in pages() {
+        for block in blocks(&text, "json") {
+            let request = parse(block.as_bytes(), "2026-11-30T10:00:00Z".parse().expect("a time"))
+                .unwrap_or_else(|error| panic!("{}: {error:?} in\n{block}", path.display()));
+            let advice = loadline::core::advise(&request);
+            assert!(advice.recommended.is_some() && !advice.reasons.is_empty(), "{}", path.display());
+            judged += 1;
+        }
+    }
+    assert!(judged >= 7, "only {judged} requests were found");
+}
+
+#[test]
+fn what_the_pages_say_of_their_examples_comes_out() {
+    let sentences = [
+        ("README.md", 0, "is draining and has 12 free slots: it is enabled again before a new worker is bought"),
+        ("README.md", 1, "12000 wait and 330/s arrive; catching up in 5m (1m start, 10s pause) needs 8.4 replicas at 80 % of 60/s"),
+        (
+            "README.md",
+            2,
+            "Enrich has to process 4000/s and another 333/s to catch up in 30m, after 5m of restart; it can do 4000/s at parallelism 2, and 70 % busy needs 3.4",
+        ),
+        ("docs/druid-workers.md", 0, "druid-mm-3.druid-mm:8091 runs 12 tasks and would be the one to go: it is drained first"),
+        ("docs/backlog.md", 0, "the window is not full (2 s of 1m): nothing is lowered before it is"),
+        ("docs/flink-job.md", 0, "garbage collection takes 40 % of the time"),
+    ];
+    for (page, index, sentence) in sentences {
+        let text = fs::read_to_string(root().join(page)).expect(page);
+        let block = blocks(&text, "json").into_iter().nth(index).expect(page);
+        let request = parse(block.as_bytes(), "2026-11-30T10:00:00Z".parse().expect("a time")).expect(page);
+        let said = serde_json::to_string(&loadline::core::advise(&request).reasons).expect("json");
+        assert!(said.contains(sentence), "{page}: \"{sentence}\" is not in {said}");
+    }
+}
+
+#[test]
+fn every_configuration_in_the_documentation_loads() {
+    let example = fs::read_to_string(root().join("deploy/examples/config/loadline.yaml")).expect("the example");
+    let mut texts = vec![(root().join("deploy/examples/config/loadline.yaml"), example)];
+    for (path, text) in pages() {
+        texts.extend(blocks(&text, "yaml").into_iter().map(|block| (path.clone(), block)));
+    }
+    assert!(texts.len() >= 3);
+    for (path, text) in texts {
+        let configuration = loadline::config::parse(&text).unwrap_or_else(|problems| panic!("{}: {problems:?}", path.display()));
+        assert!(!configuration.targets.is_empty(), "{}", path.display());
+    }
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    for (path, text) in pages() {
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()).filter(|link| !link.contains("://")) {
+            let target = path.parent().expect("a folder").join(link.split('#').next().unwrap_or_default());
+            assert!(target.exists(), "{}: {link} leads nowhere", path.display());
+        }
+    }
+}
