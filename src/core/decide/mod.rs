@@ -139,6 +139,9 @@ struct Verdict {
 /// the smallest safe count.
 pub fn conclude(case: &Case<'_>, trust: &Trust, mut judged: Judged, in_hand: impl FnOnce(Count, &mut Vec<Reason>, &mut Vec<Action>) -> Count) -> Advice {
     let mut actions = std::mem::take(&mut judged.actions);
+    if !judged.hold.is_empty() {
+        judged.confidence = Confidence::Low;
+    }
     let mut verdict = match judged.current {
         None => current_unknown(&judged),
         Some(current) => match (judged.wish, judged.hold.is_empty()) {

@@ -26,7 +26,7 @@ reasons! {
         PendingTasks { pending_slots: Count, free_slots: Count, starting_slots: Count, slots_per_worker: Count, more_workers: Count }
             "{pending_slots} slots are asked for by pending tasks; {free_slots} usable slots are free and {starting_slots} are starting; {more_workers} more workers of {slots_per_worker} slots are needed";
         /// Threshold mode: backlog by `perReplicaBacklog`.
-        LagPerReplica { backlog: Num, per_replica_backlog: Num, needed: Num } "a backlog of {backlog} at {per_replica_backlog} a replica needs {needed} replicas";
+        LagPerReplica { backlog_records: Num, in_flight: Count, per_replica_backlog: Num, needed: Num } "a backlog of {backlog_records} and {in_flight} in work, at {per_replica_backlog} a replica, need {needed} replicas";
         /// Fewer would do.
         SpareCapacity { current: Count, needed: Num } "{needed} of {current} replicas would do";
         /// Nothing waits, nothing arrives, nothing is in work.
@@ -84,7 +84,7 @@ reasons! {
         /// A rollout is in progress.
         RolloutInProgress { rollout_seconds: Secs, ready: Maybe<Count>, existing: Maybe<Count> } "a rollout has been in progress for {rollout_seconds}: {ready} of {existing} pods are ready, and more pods would not mend it";
         /// Ready pods are missing from the worker list.
-        WorkerListIncomplete { registered: Count, ready: Maybe<Count>, wanted: Count } "{registered} workers are registered while {ready} pods are ready and {wanted} are wanted: the list is incomplete";
+        WorkerListIncomplete { registered: Count, ready: Maybe<Count>, wanted: Count } "{registered} workers are registered, {wanted} are wanted (ready pods: {ready}): the list is incomplete, and nothing is lowered on it";
         /// Workers that were asked for do not arrive.
         CapacityNotArriving { missing: Count, since_seconds: Secs, startup_seconds: Secs } "{missing} workers were asked for {since_seconds} ago and have not arrived, though starting takes {startup_seconds}: they are credited no more";
         /// Nothing is produced any more.
@@ -162,7 +162,7 @@ reasons! {
     }
     "Work in hand": {
         /// A worker that would go is busy.
-        BusyWorker { worker: String, tasks: Count, drain_seconds: Maybe<Secs> } "{worker} runs {tasks} tasks and would be the one to go: it is drained first (it is empty in {drain_seconds})";
+        BusyWorker { worker: String, tasks: Count, drain_seconds: Maybe<Secs> } "{worker} runs {tasks} tasks and would be the one to go: it is drained first (empty in: {drain_seconds})";
         /// Tasks on a worker that would go are publishing.
         PublishingTasks { worker: String, tasks: Count } "{tasks} tasks on {worker} are publishing their segments, which is work in hand";
         /// Items are in work.
@@ -174,7 +174,7 @@ reasons! {
         /// Workers are starting and are credited.
         StartingWorkers { starting: Count, slots: Count } "{starting} workers with {slots} slots are starting and are credited";
         /// Slots are kept for streaming tasks that hand over soon.
-        RolloverReserve { slots: Count, supervisors: Names, known: bool } "{slots} slots are kept for the hand-over of {supervisors} (due soon: {known})";
+        RolloverReserve { slots: Count, supervisors: Names } "{slots} slots are kept for the hand-over of {supervisors}, which is due soon";
         /// An empty worker still takes tasks and has to be disabled before it goes.
         NotYetDisabled { worker: String } "{worker} is empty and still enabled: it could be given a task at any moment, so it is disabled first";
         /// Workers carry no ordinal, so it is not known which one would go.
@@ -190,6 +190,8 @@ reasons! {
         /// A vertex has the parallelism that its demand needs.
         VertexWithin (WithinTarget) { name: String, parallelism: Count, target_per_second: Rate, capacity_per_second: Maybe<Rate>, needed: Num }
             "{name} has to process {target_per_second} and can do {capacity_per_second} at parallelism {parallelism}; {needed} would do, and that is this parallelism rounded up";
+        /// When streaming tasks hand over is not known.
+        HandOverUnknown (RolloverReserve) { slots: Count, supervisors: Names } "when {supervisors} hand over is not known, and {slots} more slots are needed then: nothing is lowered";
         /// A vertex could do with less.
         VertexSpare (SpareCapacity) { name: String, parallelism: Count, target_per_second: Rate, capacity_per_second: Maybe<Rate>, target_utilization: Share, needed: Num }
             "{name} has to process {target_per_second} and can do {capacity_per_second} at parallelism {parallelism}; {needed} would do at {target_utilization} busy";

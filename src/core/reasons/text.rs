@@ -91,7 +91,7 @@ impl<T: fmt::Display> fmt::Display for Maybe<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Some(value) => value.fmt(f),
-            None => f.write_str("an unknown number"),
+            None => f.write_str("unknown"),
         }
     }
 }
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(Secs(300.0).to_string(), "5m");
         assert_eq!(Secs(2.0).to_string(), "2 s");
         assert_eq!(Share(0.8).to_string(), "80 %");
-        assert_eq!(Maybe::<Num>(None).to_string(), "an unknown number");
+        assert_eq!(Maybe::<Num>(None).to_string(), "unknown");
         assert_eq!(Names(vec!["a".into(), "b".into()]).to_string(), "a, b");
     }
 }

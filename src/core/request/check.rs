@@ -2,15 +2,32 @@
 
 use std::collections::HashSet;
 
-use super::{Problem, Readings, Series};
+use super::{LastChange, Problem, Readings, Replicas, Series};
 use crate::core::kinds::FlinkJobSnapshot;
 use crate::core::kinds::backlog::BacklogSnapshot;
 use crate::core::kinds::druid::DruidWorkersSnapshot;
 use crate::core::kinds::flink::Spread;
-use crate::core::units::Amount;
+use crate::core::units::{Amount, COUNT_MAX, Timestamp};
 
 /// The most vertices, workers or pending tasks in one reading.
 const MOST_ITEMS: usize = 100_000;
+
+/// Adds what is wrong with the counts of the scale target.
+pub fn replicas(replicas: &Replicas, problems: &mut Vec<Problem>) {
+    let change = replicas.last_change.unwrap_or(LastChange { at: Timestamp::MIN, from: None, to: None });
+    for (path, count) in [
+        ("replicas.spec", replicas.spec),
+        ("replicas.ready", replicas.ready),
+        ("replicas.status", replicas.status),
+        ("replicas.starting", replicas.starting),
+        ("replicas.lastChange.from", change.from),
+        ("replicas.lastChange.to", change.to),
+    ] {
+        if let Some(count) = count.filter(|count| *count > COUNT_MAX) {
+            problems.push(Problem::new(path, format!("{count} is out of range: expected at most {COUNT_MAX}")));
+        }
+    }
+}
 
 /// Adds what is wrong with the readings.
 pub fn readings(readings: &Readings, problems: &mut Vec<Problem>) {

@@ -107,6 +107,7 @@ fn parse_str(text: &str, clock: Timestamp) -> Result<Request, Refusal> {
     let name = read::<String>(members.name, "name", &mut problems);
     let now = read(members.now, "now", &mut problems).unwrap_or(clock);
     let replicas: Replicas = read(members.replicas, "replicas", &mut problems).unwrap_or_default();
+    check::replicas(&replicas, &mut problems);
     let failure: Option<Failure> = read(members.failure, "failure", &mut problems);
     let given: PolicyInput = read(members.policy, "policy", &mut problems).unwrap_or_default();
     let readings = match kind {

@@ -85,10 +85,14 @@ fn judge(case: &Case<'_>, series: &Series<BacklogSnapshot>, reading: &BacklogSna
         wish = 1.0;
         judged.why.insert(0, Reason::ActiveTraffic { arrival_per_second: Maybe(demand.arrival.map(Rate)), in_flight: reading.in_flight.unwrap_or(0) });
     }
+    // at the floor of zero it is the traffic that keeps one
+    if case.min == 0 && current > 0 && judged.active == Some(true) && demand.backlog.is_some_and(|backlog| backlog <= 0.0) && ceil_count(wish) > 0 {
+        judged.why.push(Reason::ActiveTraffic { arrival_per_second: Maybe(demand.arrival.map(Rate)), in_flight: reading.in_flight.unwrap_or(0) });
+    }
     if current == 0 && ceil_count(wish) > 0 {
         judged.why.insert(0, Reason::ScaleFromZero { demand: Num(demand.backlog.unwrap_or(0.0)) });
     }
-    if ceil_count(wish) == 0 {
+    if ceil_count(wish) == 0 && case.min == 0 {
         let idle = case.idle_seconds(series, |reading| reading.is_quiet(case.policy));
         judged.idle_for(idle, case.policy.idle_before_zero);
     }
@@ -103,8 +107,10 @@ fn wishes(case: &Case<'_>, series: &Series<BacklogSnapshot>, reading: &BacklogSn
     if let Some(per_replica) = policy.per_replica_backlog {
         judged.fit = if policy.even_distribution { Fit::NextUseful } else { Fit::Any };
         if let Some(backlog) = demand.threshold_backlog(case, judged.current) {
-            let needed = (backlog + as_f64(reading.in_flight.unwrap_or(0))) / per_replica;
-            wishes.push((needed, Reason::LagPerReplica { backlog: Num(backlog), per_replica_backlog: Num(per_replica), needed: Num(needed) }));
+            let in_flight = reading.in_flight.unwrap_or(0);
+            let needed = (backlog + as_f64(in_flight)) / per_replica;
+            wishes
+                .push((needed, Reason::LagPerReplica { backlog_records: Num(backlog), in_flight, per_replica_backlog: Num(per_replica), needed: Num(needed) }));
             judged.confidence = demand.confidence(0, judged.one_shot);
             judged.past = past(series, case, |reading| reading.backlog.map(|backlog| demand::non_negative(backlog) / per_replica));
         }

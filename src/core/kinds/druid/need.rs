@@ -79,7 +79,7 @@ impl View {
         }
         let left = load.slots();
         if asked > 0 {
-            view.upwards(case, pool, counts, capacity, load, ratio, aged.saturating_add(reserve), if counts.credited { starting_slots } else { 0 });
+            view.upwards(counts, capacity, load, ratio, aged, if counts.credited { starting_slots } else { 0 });
         }
         if left == 0 && view.wish == counts.current {
             view.downwards(case, reading, pool, counts, reserve);
@@ -128,10 +128,10 @@ impl View {
             into.1.push(stream.supervisor.clone());
         }
         if unknown.0 > 0 {
-            self.no_lower.push(Reason::RolloverReserve { slots: unknown.0, supervisors: Names(unknown.1), known: false });
+            self.no_lower.push(Reason::HandOverUnknown { slots: unknown.0, supervisors: Names(unknown.1) });
         }
         if due.0 > 0 {
-            self.notices.push(Reason::RolloverReserve { slots: due.0, supervisors: Names(due.1), known: true });
+            self.why.push(Reason::RolloverReserve { slots: due.0, supervisors: Names(due.1) });
         }
         due.0
     }
@@ -173,24 +173,14 @@ impl View {
         }
     }
 
-    fn upwards(
-        &mut self,
-        case: &Case<'_>,
-        pool: &Pool<'_>,
-        counts: &Counts,
-        capacity: Option<Count>,
-        load: Load<'_>,
-        ratio: Option<f64>,
-        asked: Count,
-        starting_slots: Count,
-    ) {
-        let left = load.slots();
+    /// What is left after everything that can be had without buying: new workers, or one to learn from.
+    fn upwards(&mut self, counts: &Counts, capacity: Option<Count>, load: Load<'_>, ratio: Option<f64>, pending_slots: Count, starting_slots: Count) {
+        let asked = load.slots();
         let (more, slots_per_worker) = match capacity {
             Some(capacity) => (load.new_workers(capacity, ratio), capacity),
-            None if left > 0 && counts.current == 0 => {
-                self.why.push(Reason::CapacityUnknown {
-                    detail: "no worker has been seen and slotsPerWorker is not given, so one worker is started to learn its slots".to_owned(),
-                });
+            None if asked > 0 && counts.current == 0 => {
+                let detail = "no worker has been seen and slotsPerWorker is not given, so one worker is started to learn its slots".to_owned();
+                self.why.push(Reason::CapacityUnknown { detail });
                 (1, 0)
             }
             None => (0, 0),
@@ -199,13 +189,11 @@ impl View {
             self.why.push(Reason::ScaleFromZero { demand: Num(as_f64(asked)) });
         }
         self.wish = counts.current.saturating_add(more);
-        let reason = Reason::PendingTasks { pending_slots: asked, free_slots: self.free_slots, starting_slots, slots_per_worker, more_workers: more };
-        if more > 0 && capacity.is_some() {
-            self.why.insert(0, reason);
-        } else {
-            self.why.push(reason);
+        if pending_slots > 0 {
+            let reason = Reason::PendingTasks { pending_slots, free_slots: self.free_slots, starting_slots, slots_per_worker, more_workers: more };
+            let decides = more > 0 && capacity.is_some();
+            self.why.insert(if decides { 0 } else { self.why.len() }, reason);
         }
-        let _ = (case, pool);
     }
 
     fn downwards(&mut self, case: &Case<'_>, reading: &DruidWorkersSnapshot, pool: &Pool<'_>, counts: &Counts, reserve: Count) {
@@ -230,7 +218,7 @@ impl View {
             (true, true) | (false, false) => Confidence::Medium,
             (true, false) => Confidence::Low,
         };
-        if self.wish == 0 {
+        if self.wish == 0 && case.min == 0 {
             let quiet = |reading: &DruidWorkersSnapshot| {
                 let used = reading.workers.as_deref().is_some_and(|workers| workers.iter().all(|worker| worker.busy() == 0));
                 used && reading.pending.as_ref().is_some_and(|pending| pending.count == 0)

@@ -204,12 +204,8 @@ fn job_facts(case: &Case<'_>, job: &FlinkJobSnapshot, figures: &[Figures], targe
     }
     for ((vertex, figures), target) in job.vertices.iter().zip(figures).zip(targets).filter(|((vertex, _), _)| vertex.is_source()) {
         let name = || vertex.label().to_owned();
-        if figures.reset {
-            judged.notices.push(Reason::CounterReset {
-                name: format!("recordsIn of {}", vertex.label()),
-                before: Num(f64::NAN),
-                now: Num(vertex.records_in.map_or(f64::NAN, as_f64)),
-            });
+        if let Some((before, after)) = figures.reset {
+            judged.notices.push(Reason::CounterReset { name: format!("recordsIn of {}", vertex.label()), before: Num(before), now: Num(after) });
         }
         if target.backlog_unknown && policy.doubt_holds && vertex.finished != Some(true) {
             unknown_backlog(vertex, figures, policy, &mut facts, judged);
@@ -298,7 +294,7 @@ fn job_reasons(job: &FlinkJobSnapshot, decisions: &[Decision], figures: &[Figure
 
 fn confidence(judged: &Judged, targets: &[Target], figures: &[Figures], window: &Window<'_>) -> Confidence {
     let unknown = targets.iter().filter(|target| target.backlog_unknown || target.contradicted.is_some()).count();
-    let estimated = figures.iter().filter(|figures| figures.incomplete || figures.reset || figures.busy.is_none()).count();
+    let estimated = figures.iter().filter(|figures| figures.incomplete || figures.reset.is_some() || figures.busy.is_none()).count();
     match usize::from(unknown > 0) + usize::from(estimated > 0) + usize::from(window.not_full.is_some()) + usize::from(judged.one_shot) {
         0 => Confidence::High,
         1 => Confidence::Medium,

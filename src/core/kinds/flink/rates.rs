@@ -41,8 +41,8 @@ pub struct Figures {
     pub capacity: Option<f64>,
     /// True when the counters of the newest reading are known to be incomplete.
     pub incomplete: bool,
-    /// True when a counter went back inside the window.
-    pub reset: bool,
+    /// The counter of records read before and after it went back inside the window, where it did.
+    pub reset: Option<(f64, f64)>,
 }
 
 /// The slope of a counter over the window. An interval in which it went back is left out of both, what was counted and
@@ -52,14 +52,14 @@ struct Slope {
     last: Option<(f64, f64)>,
     counted: f64,
     seconds: f64,
-    reset: bool,
+    reset: Option<(f64, f64)>,
 }
 
 impl Slope {
     fn add(&mut self, at: f64, value: f64, resets: bool) {
         if let Some((before, earlier)) = self.last {
             if resets && value < earlier {
-                self.reset = true;
+                self.reset = Some((earlier, value));
             } else {
                 self.counted += value - earlier;
                 self.seconds += at - before;

@@ -116,6 +116,9 @@ pub fn decide(
         wishes: remembered.map(|part| part.wishes.clone()).unwrap_or_default(),
         effect: remembered.and_then(|part| part.effect).filter(|effect| effect.to == current || effect.from == current),
     };
+    if vertex.finished == Some(true) {
+        return decision;
+    }
     if is_excluded(vertex, &policy.flink) {
         let wish = wish(&band, figures, current).map(ceil_count);
         decision.wanted = wish;
@@ -181,9 +184,6 @@ fn wish(band: &Band, figures: &Figures, current: Count) -> Option<f64> {
 
 /// True when a vertex has to stay because what is known of it contradicts itself.
 fn doubts(vertex: &Vertex, figures: &Figures, target: &Target, band: &Band, policy: &Policy, reasons: &mut Vec<Reason>) -> bool {
-    if vertex.finished == Some(true) {
-        return true;
-    }
     let name = || vertex.label().to_owned();
     if vertex.busy_ratio.is_none() {
         reasons.push(Reason::CapacityUnknown { detail: format!("{} reports no busy time", vertex.label()) });
