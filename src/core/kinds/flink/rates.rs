@@ -125,7 +125,8 @@ pub fn figures<'a>(states: impl Iterator<Item = (f64, &'a Vertex)>, latest: &Ver
                 output.add(at, as_f64(records), true);
             }
         }
-        if let Some(seconds) = vertex.accumulated_busy_seconds.known() {
+        // totals that are not all there yet are no zero: the next reading would look like a burst
+        if let Some(seconds) = vertex.accumulated_busy_seconds.known().filter(|_| vertex.records_complete != Some(false)) {
             busy_total.add(at, seconds, true);
         }
         if let Some(rate) = vertex.records_in_per_second.known() {
