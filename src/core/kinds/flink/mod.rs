@@ -231,22 +231,22 @@ fn job_facts(case: &Case<'_>, job: &FlinkJobSnapshot, figures: &[Figures], targe
 
 /// A source whose backlog is unknown keeps up only as far as it is neither saturated nor held back.
 fn unknown_backlog(vertex: &Vertex, figures: &Figures, policy: &crate::core::policy::FlinkPolicy, facts: &mut JobFacts, judged: &mut Judged) {
-    let strained = figures.busy.unwrap_or(0.0) + figures.back_pressured.unwrap_or(0.0);
-    let name = vertex.label();
-    let detail = format!("{name} reports no pendingRecords, so what waits there is not known");
+    let detail = format!("{name} reports no pendingRecords, so what waits there is not known", name = vertex.label());
     judged.notices.push(Reason::DemandUnknown { detail });
-    if strained > policy.utilization_max.min(SATURATED) - 1e-9 || figures.busy.is_none() {
-        let busy = figures.busy.unwrap_or(0.0);
-        let reason = if busy >= SATURATED {
-            Reason::Saturated { name: name.to_owned(), busy_ratio: Share(busy), parallelism: vertex.parallelism }
-        } else {
-            Reason::DemandUnknown {
+    let name = vertex.label();
+    let held = figures.back_pressured.unwrap_or(0.0);
+    let strain = figures.busy.map(|busy| busy + held);
+    if strain.is_none_or(|strain| strain > policy.utilization_max.min(SATURATED) - 1e-9) {
+        let reason = match figures.busy {
+            Some(busy) if busy >= SATURATED => Reason::Saturated { name: name.to_owned(), busy_ratio: Share(busy), parallelism: vertex.parallelism },
+            Some(busy) => Reason::DemandUnknown {
                 detail: format!(
                     "{name} is held back ({} busy, {} backpressured) and reports no backlog: it may be asked for more than it reads",
                     Share(busy),
-                    Share(figures.back_pressured.unwrap_or(0.0))
+                    Share(held)
                 ),
-            }
+            },
+            None => Reason::DemandUnknown { detail: format!("{name} reports neither its busy time nor a backlog, so whether it keeps up is not known") },
         };
         facts.no_lower.push(reason);
     }
