@@ -257,7 +257,8 @@ fn decide(
     if safe == allowed {
         reasons.append(&mut in_hand_reasons);
     } else {
-        held |= safe == current;
+        // work in hand says why; a kind that only settles between its parts says nothing and holds nothing
+        held |= safe == current && !in_hand_reasons.is_empty();
         in_hand_reasons.append(&mut reasons);
         reasons = in_hand_reasons;
     }

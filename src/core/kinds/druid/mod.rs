@@ -41,9 +41,11 @@ pub fn advise(request: &Request, series: &Series<DruidWorkersSnapshot>) -> Advic
         let mut judged = Judged::begin(&case, series, Unit::Replicas);
         judged.notices.extend(trust.notices.iter().cloned());
         judged.hold.extend(trust.doubts.iter().cloned());
+        // where nobody tells the count, the last list of workers does: a failed reading takes no number away
+        let lists = || series.latest.iter().chain(series.history.iter().rev()).find_map(|reading| reading.workers.as_deref());
+        judged.current = judged.current.or_else(|| lists().map(pool::own_count));
         if let Some(latest) = series.latest.as_deref() {
             judged.complete = latest.workers.is_some() && latest.pending.is_some();
-            judged.current = judged.current.or_else(|| latest.workers.as_deref().map(pool::own_count));
             if !judged.complete {
                 judged.hold.push(Reason::IncompleteReading { missing: Names(missing(latest)) });
             }

@@ -1,10 +1,10 @@
 //! How many workers a pool needs: what can be had without buying comes first.
 
-use super::DruidWorkersSnapshot;
 use super::counts::Counts;
 use super::drain::enable;
 use super::packing::{Bin, Load};
 use super::pool::{Pool, is_sound, takes_tasks};
+use super::{DruidWorkersSnapshot, Worker};
 use crate::core::advice::{Action, ActionKind, Confidence};
 use crate::core::decide::{Case, Judged};
 use crate::core::reasons::{Names, Num, Reason, Secs};
@@ -61,7 +61,7 @@ impl View {
         load.sort();
         load.place(&mut enabled);
         view.fault(pool, aged, load.slots());
-        view.reenable(case, reading, pool, &mut load, ratio);
+        view.reenable(case, reading, pool, counts, &mut load, ratio);
 
         let starting_slots = capacity.unwrap_or(0).saturating_mul(counts.missing);
         if counts.missing > 0 && load.slots() > 0 {
@@ -150,10 +150,12 @@ impl View {
     }
 
     /// Draining workers are given tasks again before anything is bought, lowest ordinal first; and as many as the
-    /// minimum asks for.
-    fn reenable(&mut self, case: &Case<'_>, reading: &DruidWorkersSnapshot, pool: &Pool<'_>, load: &mut Load<'_>, ratio: Option<f64>) {
+    /// minimum asks for. A worker whose ordinal lies beyond the wanted count is going: its pod is being removed, and
+    /// nothing can be given to it.
+    fn reenable(&mut self, case: &Case<'_>, reading: &DruidWorkersSnapshot, pool: &Pool<'_>, counts: &Counts, load: &mut Load<'_>, ratio: Option<f64>) {
         let mut enabled = pool.workers.iter().filter(|worker| worker.enabled).count() as Count;
-        for worker in pool.workers.iter().filter(|worker| !worker.enabled && is_sound(worker, case.now, reading)) {
+        let stays = |worker: &&&Worker| worker.ordinal().is_none_or(|ordinal| ordinal < counts.current);
+        for worker in pool.workers.iter().filter(|worker| !worker.enabled && is_sound(worker, case.now, reading)).filter(stays) {
             let free = worker.capacity.saturating_sub(worker.busy());
             let for_work = load.slots() > 0 && free > 0;
             if !for_work && enabled >= case.min {
