@@ -34,6 +34,9 @@ pub struct Memory {
     /// Observation time of the last complete reading.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_complete_at: Option<Timestamp>,
+    /// Since when readings have come without an outage, where there has been one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unbroken_since: Option<Timestamp>,
     /// Readings in a row that told nothing.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failures: u32,
@@ -208,6 +211,7 @@ impl Memory {
             since: now,
             last_active_at: None,
             last_complete_at: None,
+            unbroken_since: None,
             failures: 0,
             spec: None,
             recommended: None,
@@ -233,6 +237,16 @@ impl Memory {
         // an hour of grace: the caller's `now` need not be ours
         if seconds_between(now, self.since) > 3600.0 {
             return Some(format!("since {} lies in the future of {now}: expected a time of the past", self.since));
+        }
+        if let Some(at) = self.last_complete_at.filter(|at| seconds_between(now, *at) > 3600.0) {
+            return Some(format!("lastCompleteAt {at} lies in the future of {now}: expected a time of the past"));
+        }
+        let not_positive = |value: f64| !value.is_finite() || value < 0.0;
+        if let Some(seconds) = self.restart_seconds.filter(|seconds| not_positive(*seconds)) {
+            return Some(format!("restartSeconds is {seconds}: expected at least 0"));
+        }
+        if let Some(seen) = self.capacity.filter(|seen| not_positive(seen.per_replica_per_second)) {
+            return Some(format!("capacity.perReplicaPerSecond is {}: expected at least 0", seen.per_replica_per_second));
         }
         None
     }

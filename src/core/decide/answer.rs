@@ -12,6 +12,10 @@ use crate::core::units::{Count, shifted};
 pub(super) fn remember(case: &Case<'_>, trust: &Trust, judged: &mut Judged, verdict: &Verdict) {
     let last_complete = judged.last_complete(trust);
     let memory = &mut judged.memory;
+    if judged.complete && trust.is_fresh() {
+        let since = case.unbroken_since(case.policy.scale_down.stabilization);
+        memory.unbroken_since = (since != memory.since).then_some(since);
+    }
     memory.failures = if judged.complete && trust.is_fresh() { 0 } else { memory.failures.saturating_add(1) };
     memory.last_complete_at = last_complete;
     if judged.active == Some(true) {

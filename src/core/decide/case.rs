@@ -55,12 +55,36 @@ impl<'a> Case<'a> {
     /// from the history where there is one, else from the time of registration; a one-shot question has no window.
     #[must_use]
     pub fn window_not_full<S: Observed>(&self, series: &Series<S>, window: Duration) -> Option<Reason> {
-        let start = match series.history.first() {
-            Some(oldest) => trust::measured_at(oldest.as_ref(), self.now),
-            None => self.memory?.since,
+        let start = if series.history.is_empty() {
+            self.memory?;
+            // what was remembered before an outage tells nothing of the time after it
+            self.unbroken_since(window)
+        } else {
+            let mut start = self.now;
+            for reading in series.history.iter().rev() {
+                let at = trust::measured_at(reading.as_ref(), self.now);
+                if self.is_gap(at, start, window) {
+                    break;
+                }
+                start = at;
+            }
+            start
         };
         let have = seconds_between(start, self.now).max(0.0);
         (have + 1e-6 < window.seconds()).then(|| Reason::WindowNotFull { have_seconds: Secs(have), window_seconds: Secs::from(window) })
+    }
+
+    /// True when so long a time without readings breaks a window: longer than a reading is trusted, and than the window itself.
+    fn is_gap(&self, earlier: Timestamp, later: Timestamp, window: Duration) -> bool {
+        seconds_between(earlier, later) > self.policy.stale_after.seconds().max(window.seconds())
+    }
+
+    /// Since when readings have come without a gap that breaks the window, this one included.
+    #[must_use]
+    pub fn unbroken_since(&self, window: Duration) -> Timestamp {
+        let Some(memory) = self.memory else { return self.now };
+        let broken = memory.last_complete_at.is_some_and(|at| self.is_gap(at, self.now, window));
+        if broken { self.now } else { memory.unbroken_since.unwrap_or(memory.since) }
     }
 
     /// Seconds without demand: since the last activity, or since registration where there has been none. `quiet` tells

@@ -144,6 +144,7 @@ pub fn conclude(case: &Case<'_>, trust: &Trust, mut judged: Judged, in_hand: imp
     }
     let mut verdict = match judged.current {
         None => current_unknown(&judged),
+        Some(current) if case.policy.paused => paused(&mut judged, current),
         Some(current) => match (judged.wish, judged.hold.is_empty()) {
             (Some(wish), true) => decide(case, &mut judged, current, wish, in_hand, &mut actions),
             (wish, _) => hold(case, trust, &mut judged, current, wish.map(ceil_count)),
@@ -170,13 +171,23 @@ fn current_unknown(judged: &Judged) -> Verdict {
     Verdict { recommended: None, wanted: judged.wish.map(ceil_count), reasons, limits: Vec::new(), held: false, is_fallback: false }
 }
 
+/// Nothing is acted on, bounds and fallbacks included; what would be wanted is still told.
+fn paused(judged: &mut Judged, current: Count) -> Verdict {
+    let mut reasons = vec![Reason::Paused {}];
+    for more in [&mut judged.hold, &mut judged.why, &mut judged.no_raise, &mut judged.no_lower] {
+        reasons.append(more);
+    }
+    let wanted = judged.wish.map(ceil_count);
+    Verdict { recommended: Some(current), wanted, reasons, limits: Vec::new(), held: wanted != Some(current), is_fallback: false }
+}
+
 /// The demand is unknown, or something forbids any change: the present count, or what the policy says.
 fn hold(case: &Case<'_>, trust: &Trust, judged: &mut Judged, current: Count, wanted: Option<Count>) -> Verdict {
     let mut reasons = std::mem::take(&mut judged.hold);
     let mut unknown = trust::Unknown { recommended: Some(current), reason: None, is_fallback: false };
     if !judged.complete || !trust.is_fresh() {
         let last = judged.last_complete(trust);
-        let since = last.map(|at| seconds_between(at, case.now).max(0.0));
+        let since = last.or(case.memory.map(|memory| memory.since)).map(|at| seconds_between(at, case.now).max(0.0));
         unknown = trust::on_unknown(case.policy, current, trust::failures_in_a_row(case.request, case.memory), since);
     }
     if let Some(reason) = unknown.reason {
@@ -219,7 +230,7 @@ fn decide(
     // what is wanted for long enough
     let mut wishes: Wishes = case.memory.map(|memory| memory.wishes.clone()).unwrap_or_default();
     let window = policy.scale_down.stabilization.longer(policy.scale_up.stabilization);
-    if case.memory.is_none() {
+    if wishes.is_empty() {
         for (at, past) in &judged.past {
             wishes.record(*at, *past, window);
         }
@@ -234,7 +245,7 @@ fn decide(
         reasons.insert(0, reason);
     }
     limits::cooldown(&mut ladder, current, case.seconds_since_change(), policy);
-    let mut held = blocked(judged, &mut ladder, current, &mut reasons, policy.paused);
+    let mut held = blocked(judged, &mut ladder, current, &mut reasons);
 
     // bounds, last; a minimum above what partitions keep busy does not create members that read nothing
     let most = judged.partitions.unwrap_or(Count::MAX);
@@ -273,7 +284,8 @@ fn decide(
 /// Demand that has barely left the range of the present count does not move it.
 fn hysteresis(ladder: &mut Ladder, current: Count, wish: f64, policy: &Policy) {
     let ratio = policy.hysteresis_ratio;
-    if ratio <= 0.0 || current == 0 {
+    // the way to zero is no jitter, and what partitions have cut stays cut
+    if ratio <= 0.0 || current == 0 || ladder.value == 0 || !ladder.limits.is_empty() {
         return;
     }
     let near_above = ladder.value > current && wish <= as_f64(current) * (1.0 + ratio);
@@ -284,11 +296,8 @@ fn hysteresis(ladder: &mut Ladder, current: Count, wish: f64, policy: &Policy) {
 }
 
 /// Takes back a change that must not be made. Returns true when that is why nothing differs.
-fn blocked(judged: &mut Judged, ladder: &mut Ladder, current: Count, reasons: &mut Vec<Reason>, paused: bool) -> bool {
+fn blocked(judged: &mut Judged, ladder: &mut Ladder, current: Count, reasons: &mut Vec<Reason>) -> bool {
     let mut blocks = Vec::new();
-    if paused {
-        blocks.push(Reason::Paused {});
-    }
     if ladder.value > current {
         blocks.append(&mut judged.no_raise);
     } else if ladder.value < current {

@@ -167,11 +167,27 @@ fn read<T: DeserializeOwned>(raw: Option<&RawValue>, path: &str, problems: &mut 
         return value;
     }
     match from_str::<Value>(raw.get()) {
-        Ok(tree) => problems.extend(all_problems::<T>(tree).into_iter().map(|problem| problem.under(path))),
+        Ok(tree) => {
+            let found = all_problems::<T>(tree);
+            if found.is_empty() {
+                // a tree holds each key once, so a key that stands twice is only seen in the text
+                problems.push(Problem::new(path, text_problem::<T>(raw.get())));
+            }
+            problems.extend(found.into_iter().map(|problem| problem.under(path)));
+        }
         // for example a number beyond what a double can hold
         Err(error) => problems.push(Problem::new(path, in_words(&error.to_string()))),
     }
     None
+}
+
+/// What is wrong with a text whose tree is fine.
+fn text_problem<T: DeserializeOwned>(text: &str) -> String {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let Err(error) = serde_path_to_error::deserialize::<_, Option<T>>(&mut reader) else { return "does not fit: expected another form".to_owned() };
+    let inside = error.path().to_string();
+    let message = in_words(&error.inner().to_string());
+    if inside == "." { message } else { format!("{message}, in {inside}") }
 }
 
 fn read_memory(raw: Option<&RawValue>, kind: Kind, now: Timestamp, readings: &Readings, problems: &mut Vec<Problem>) -> (Option<Memory>, Option<String>) {

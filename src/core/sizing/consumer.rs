@@ -7,7 +7,7 @@
 
 use crate::core::advice::ConsumerView;
 use crate::core::policy::Consumer;
-use crate::core::units::{Count, as_f64};
+use crate::core::units::{Count, as_f64, ceil_count};
 
 /// The count that the HPA proposes for a published `value` when `status` replicas exist, without its bounds.
 #[must_use]
@@ -30,8 +30,13 @@ pub fn view(consumer: &Consumer, recommended: Count, status: Count) -> ConsumerV
 /// The next count from `wish` upwards that it will take, at most `max`; `wish` itself where there is none.
 #[must_use]
 pub fn next_reachable(consumer: &Consumer, wish: Count, status: Count, max: Count) -> Count {
-    // the band around `status` is left after at most a share of it, so the search is short
-    (wish..=max).find(|count| view(consumer, *count, status).reachable).unwrap_or(wish)
+    let most = max.min(consumer.max.unwrap_or(Count::MAX));
+    // what is not taken lies inside the band, or below the least; beyond both everything is taken
+    let end_of_band = ceil_count(as_f64(status) * (1.0 + consumer.tolerance_up));
+    let around = (0..6).map(|step| end_of_band.saturating_sub(2).saturating_add(step));
+    let candidates = [wish, wish.saturating_add(1), status, consumer.min.unwrap_or(0)].into_iter().chain(around);
+    let taken = |count: &Count| (wish..=most).contains(count) && view(consumer, *count, status).reachable;
+    candidates.filter(taken).min().unwrap_or(wish)
 }
 
 #[cfg(test)]
@@ -49,6 +54,17 @@ mod tests {
             assert_eq!(view(&hpa(0.1), value, status).will_hold, holds, "{status} -> {value}");
         }
         assert_eq!(view(&hpa(0.0), 11, 10).will_hold, 11);
+    }
+
+    #[test]
+    fn the_search_is_short_however_large_the_bound() {
+        let bounded = Consumer { max: Some(5), ..hpa(0.1) };
+        assert_eq!(next_reachable(&bounded, 11, 10, 1 << 40), 11, "beyond what it may hold");
+        assert_eq!(next_reachable(&hpa(0.1), 1_000_000_001, 1_000_000_000, 1 << 40), 1_100_000_001);
+        for (status, wish) in (1..60).flat_map(|status| (1..90).map(move |wish| (status, wish))) {
+            let slow = (wish..=200).find(|count| view(&hpa(0.1), *count, status).reachable).unwrap_or(wish);
+            assert_eq!(next_reachable(&hpa(0.1), wish, status, 200), slow, "{status} -> {wish}");
+        }
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl Ladder {
 pub fn steps(ladder: &mut Ladder, current: Count, up: &Direction, down: &Direction) {
     if ladder.value > current {
         let by_step = up.max_step.unwrap_or(Count::MAX);
-        let by_factor = up.max_factor.map_or(Count::MAX, |factor| floor(as_f64(current) * factor).max(1));
+        let by_factor = up.max_factor.map_or(Count::MAX, |factor| floor(as_f64(current) * factor + 1e-9).max(1));
         ladder.at_most(LimitCode::ScaleUpLimit, current.saturating_add(by_step.min(by_factor)));
     } else if ladder.value < current {
         let by_step = down.max_step.unwrap_or(Count::MAX);

@@ -88,6 +88,8 @@ pub struct Demand {
     pub contradictions: Vec<Reason>,
     /// What is said beside.
     pub notices: Vec<Reason>,
+    /// The counter of arrivals started anew, so that what arrives is known from below only.
+    pub reset: Option<Reason>,
     /// A fall to zero that nothing explains.
     pub sudden_zero: Option<Reason>,
     /// Numbers behind the decision.
@@ -172,7 +174,8 @@ pub fn measure(case: &Case<'_>, series: &Series<BacklogSnapshot>, reading: &Back
 }
 
 fn backlog(case: &Case<'_>, reading: &BacklogSnapshot, demand: &mut Demand) {
-    if let Some(values) = &reading.per_replica {
+    // values of replicas are in the unit of the threshold, and say nothing where there is none
+    if let Some(values) = reading.per_replica.as_ref().filter(|_| case.policy.per_replica_backlog.is_some()) {
         let sum = values.iter().flatten().map(|value| value.get()).sum();
         let known = values.iter().flatten().count() as Count;
         // a ready replica without a value is missing; a value of a pod that is gone cannot be told apart and is not sent
@@ -183,8 +186,10 @@ fn backlog(case: &Case<'_>, reading: &BacklogSnapshot, demand: &mut Demand) {
             demand.notices.push(Reason::IncompleteReading { missing: Names(vec![missing]) });
         }
         demand.per_replica = Some((sum, missing));
-        demand.backlog = Some(sum);
-        return;
+        if reading.backlog.is_none() {
+            demand.backlog = (known > 0).then_some(sum);
+            return;
+        }
     }
     match reading.backlog {
         Some(value) if value < 0 => {
@@ -232,7 +237,8 @@ fn arrivals(reading: &BacklogSnapshot, before: &Before, at: Timestamp, demand: &
     if let (Some(now), Some((earlier, seen_at))) = (reading.arrived_total, before.arrived) {
         let seconds = seconds_between(seen_at, at);
         if now < earlier {
-            demand.notices.push(Reason::CounterReset { name: "arrivedTotal".to_owned(), before: Num(as_f64(earlier)), now: Num(as_f64(now)) });
+            let reset = Reason::CounterReset { name: "arrivedTotal".to_owned(), before: Num(as_f64(earlier)), now: Num(as_f64(now)) };
+            if demand.arrival.is_some() { demand.notices.push(reset) } else { demand.reset = Some(reset) }
         }
         if demand.arrival.is_none() && seconds > 0.0 {
             // after a reset the counter tells what has come since, at least

@@ -60,12 +60,18 @@ fn judge(case: &Case<'_>, series: &Series<BacklogSnapshot>, reading: &BacklogSna
     judged.notices.extend(demand.notices.iter().cloned());
     judged.no_lower.extend(case.window_not_full(series, case.policy.scale_down.stabilization));
     judged.no_lower.extend(demand.sudden_zero.clone());
+    judged.no_lower.extend(demand.reset.clone());
     if !demand.missing.is_empty() {
         judged.no_lower.insert(0, Reason::IncompleteReading { missing: Names(demand.missing.clone()) });
     }
     broken_rollout(case, judged);
 
     let mut wishes = wishes(case, series, reading, demand, judged);
+    // something is there to do and nobody is there: one is started, and tells how fast it is
+    if wishes.is_empty() && judged.current == Some(0) && judged.active == Some(true) {
+        let in_flight = reading.in_flight.unwrap_or(0);
+        wishes.push((1.0, Reason::ActiveTraffic { arrival_per_second: Maybe(demand.arrival.map(Rate)), in_flight }));
+    }
     wishes.sort_by(|a, b| b.0.total_cmp(&a.0));
     let Some((wish, _)) = wishes.first() else {
         let detail = if demand.missing.is_empty() {
@@ -81,6 +87,10 @@ fn judge(case: &Case<'_>, series: &Series<BacklogSnapshot>, reading: &BacklogSna
     let mut wish = *wish;
     judged.why.extend(wishes.into_iter().map(|(_, reason)| reason));
     let current = judged.current.unwrap_or(0);
+    if judged.active == Some(false) && case.min == 0 {
+        // a backlog that is not above activationBacklog counts as none
+        wish = 0.0;
+    }
     if judged.active == Some(true) && ceil_count(wish) == 0 {
         wish = 1.0;
         judged.why.insert(0, Reason::ActiveTraffic { arrival_per_second: Maybe(demand.arrival.map(Rate)), in_flight: reading.in_flight.unwrap_or(0) });

@@ -16,15 +16,14 @@ mod need;
 mod packing;
 mod pool;
 mod reading;
-
-use std::collections::BTreeMap;
+mod total;
 
 pub use self::reading::*;
 
 use self::counts::Counts;
 use self::need::View;
 use self::pool::Pool;
-use crate::core::advice::{Advice, Direction, Input, InputState, Outcome, Part, Unit};
+use crate::core::advice::{Advice, Input, InputState, Part, Unit};
 use crate::core::decide::{Case, Judged, conclude};
 use crate::core::policy::{Policy, PoolInput};
 use crate::core::reasons::{Names, Reason};
@@ -104,10 +103,17 @@ fn one_pool(
     advice
 }
 
-/// Each pool is judged by itself, by its own bounds and its own wishes of the past; the target's count is their sum.
+/// Each pool is judged by itself, by its own bounds and its own wishes of the past; the target's count is the present one
+/// and what its pools differ by.
 fn many_pools(case: &Case<'_>, trust: &Trust, series: &Series<DruidWorkersSnapshot>, reading: &DruidWorkersSnapshot, pools: &[Pool<'_>]) -> Advice {
     let mut answers = Vec::with_capacity(pools.len());
+    let mut foreign = (0, 0);
     for pool in pools {
+        // a category that has no worker, and that the policy does not name, is none that this target can start
+        if pool.workers.is_empty() && case.policy.druid.pools.is_none() {
+            foreign = (foreign.0 + pool.pending_tasks(), foreign.1 + pool.pending_slots());
+            continue;
+        }
         let mut memory = case.memory.cloned();
         if let Some(memory) = &mut memory {
             memory.wishes = memory.parts.get(&pool.category).map(|part| part.wishes.clone()).unwrap_or_default();
@@ -115,65 +121,11 @@ fn many_pools(case: &Case<'_>, trust: &Trust, series: &Series<DruidWorkersSnapsh
         let of_pool = Case { memory: memory.as_ref(), min: 0, ..clone(case) };
         answers.push(one_pool(&of_pool, trust, series, reading, pool, None));
     }
-    sum(case, answers)
-}
-
-fn sum(case: &Case<'_>, answers: Vec<Advice>) -> Advice {
-    let mut answers = answers.into_iter();
-    let Some(mut total) = answers.next() else {
-        // a policy with pools of which no worker is registered and no task waits
-        let judged = Judged::begin(case, &Series::<DruidWorkersSnapshot>::empty(), Unit::Replicas);
-        let trust = Trust { observed_at: None, age_seconds: None, doubts: Vec::new(), notices: Vec::new() };
-        return conclude(case, &trust, judged, |count, _, _| count);
-    };
-    let rank = |outcome: Outcome| match outcome {
-        Outcome::Change => 0,
-        Outcome::Hold => 1,
-        Outcome::Keep => 2,
-        Outcome::Unknown => 3,
-    };
-    let mut parts = BTreeMap::new();
-    let mut keep_wishes = |advice: &Advice| {
-        if let Some(part) = advice.parts.first() {
-            parts.insert(part.id.clone(), crate::core::memory::PartMemory { wishes: advice.memory.wishes.clone(), effect: None });
-        }
-    };
-    keep_wishes(&total);
-    for advice in answers {
-        keep_wishes(&advice);
-        let add = |a: Option<Count>, b: Option<Count>| a.zip(b).map(|(a, b)| a.saturating_add(b));
-        total.current = add(total.current, advice.current);
-        total.recommended = add(total.recommended, advice.recommended);
-        total.wanted = add(total.wanted, advice.wanted);
-        total.active = match (total.active, advice.active) {
-            (Some(a), Some(b)) => Some(a || b),
-            _ => None,
-        };
-        total.direction = match (total.direction, advice.direction) {
-            (a, Direction::None) => a,
-            (Direction::None, b) => b,
-            (a, b) if a == b => a,
-            _ => Direction::Mixed,
-        };
-        if rank(advice.outcome) < rank(total.outcome) {
-            let mut reasons = advice.reasons;
-            reasons.append(&mut total.reasons);
-            total.reasons = reasons;
-            total.outcome = advice.outcome;
-        } else {
-            total.reasons.extend(advice.reasons);
-        }
-        total.limits.extend(advice.limits);
-        total.actions.extend(advice.actions);
-        total.parts.extend(advice.parts);
-        total.confidence = total.confidence.min(advice.confidence);
+    let mut advice = total::sum(case, reading, answers);
+    if foreign.1 > 0 {
+        advice.reasons.push(Reason::NotPlaceable { tasks: foreign.0, slots: foreign.1 });
     }
-    total.reasons.dedup();
-    total.bounds.min = case.min;
-    total.bounds.max = case.policy.max;
-    total.memory.wishes = crate::core::memory::Wishes::default();
-    total.memory.parts = parts;
-    total
+    advice
 }
 
 fn with_bounds(policy: &Policy, bounds: PoolInput) -> Policy {

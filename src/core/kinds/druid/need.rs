@@ -190,7 +190,9 @@ impl View {
         if counts.current == 0 && more > 0 {
             self.why.push(Reason::ScaleFromZero { demand: Num(as_f64(asked)) });
         }
-        self.wish = counts.current.saturating_add(more);
+        // workers that were asked for and do not arrive are not asked for once more
+        let from = if counts.credited { counts.current } else { counts.registered };
+        self.wish = from.saturating_add(more).max(counts.current);
         if pending_slots > 0 {
             let reason = Reason::PendingTasks { pending_slots, free_slots: self.free_slots, starting_slots, slots_per_worker, more_workers: more };
             let decides = more > 0 && capacity.is_some();

@@ -90,7 +90,7 @@ fn decide(case: &Case<'_>, trust: &Trust, series: &Series<FlinkJobSnapshot>, job
     inputs(&mut judged, trust, job, &figures, &targets);
     judged.confidence = confidence(&judged, &targets, &figures, &window);
     judged.why = job_reasons(job, &decisions, &figures);
-    judged.active = Some(targets.iter().any(|target| target.rate.unwrap_or(0.0) > 0.0 || target.catch_up.unwrap_or(0.0) > 0.0));
+    judged.active = active(job, &targets);
     let held = decisions.iter().any(|decision| decision.held);
     let changed = moves(&decisions, job);
     let (wish, recommended) = slots.answer(job, &decisions, changed);
@@ -118,11 +118,22 @@ fn decide(case: &Case<'_>, trust: &Trust, series: &Series<FlinkJobSnapshot>, job
         floored: case.floored,
         changed_at: case.changed_at,
     };
-    let mut advice = conclude(&of_job, trust, judged, |count, _, _| recommended.map_or(count, |told| told.max(bounds.min).min(bounds.max)));
+    let (least, present) = (of_job.min, judged.current);
+    let mut advice = conclude(&of_job, trust, judged, |count, _, _| match present.filter(|_| policy.paused) {
+        Some(present) => present,
+        None => recommended.map_or(count, |told| told.max(least).min(bounds.max)),
+    });
     if advice.outcome == Outcome::Keep && held {
         advice.outcome = Outcome::Hold;
     }
     advice
+}
+
+/// Is there demand: not known where nothing is seen to flow and some rate is missing.
+fn active(job: &FlinkJobSnapshot, targets: &[Target]) -> Option<bool> {
+    let flows = targets.iter().any(|target| target.rate.unwrap_or(0.0) > 0.0 || target.catch_up.unwrap_or(0.0) > 0.0);
+    let known = job.vertices.iter().zip(targets).all(|(vertex, target)| vertex.finished == Some(true) || target.rate.is_some());
+    if flows { Some(true) } else { known.then_some(false) }
 }
 
 fn moves(decisions: &[Decision], job: &FlinkJobSnapshot) -> bool {
@@ -249,6 +260,9 @@ fn unknown_backlog(vertex: &Vertex, figures: &Figures, policy: &crate::core::pol
             None => Reason::DemandUnknown { detail: format!("{name} reports neither its busy time nor a backlog, so whether it keeps up is not known") },
         };
         facts.no_lower.push(reason);
+    } else {
+        let detail = format!("the backlog of {name} is unknown, and nothing is lowered on busy time alone");
+        facts.no_lower.push(Reason::DemandUnknown { detail });
     }
 }
 

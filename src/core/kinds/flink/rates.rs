@@ -117,7 +117,10 @@ pub fn figures<'a>(states: impl Iterator<Item = (f64, &'a Vertex)>, latest: &Ver
     let (mut input, mut output, mut busy_total, mut lag) = (Slope::default(), Slope::default(), Slope::default(), Slope::default());
     let (mut busy, mut input_gauge, mut output_gauge, mut observed) = (Mean::default(), Mean::default(), Mean::default(), Mean::default());
     for (at, vertex) in states {
-        if vertex.records_complete != Some(false) {
+        let complete = vertex.records_complete != Some(false);
+        // where some records are missing a rate is still a rate, but a zero may be a missing one
+        let counts = |rate: &f64| complete || *rate > 0.0;
+        if complete {
             if let Some(records) = vertex.records_in {
                 input.add(at, as_f64(records), true);
             }
@@ -126,13 +129,13 @@ pub fn figures<'a>(states: impl Iterator<Item = (f64, &'a Vertex)>, latest: &Ver
             }
         }
         // totals that are not all there yet are no zero: the next reading would look like a burst
-        if let Some(seconds) = vertex.accumulated_busy_seconds.known().filter(|_| vertex.records_complete != Some(false)) {
+        if let Some(seconds) = vertex.accumulated_busy_seconds.known().filter(|_| complete) {
             busy_total.add(at, seconds, true);
         }
-        if let Some(rate) = vertex.records_in_per_second.known() {
+        if let Some(rate) = vertex.records_in_per_second.known().filter(counts) {
             input_gauge.add(rate);
         }
-        if let Some(rate) = vertex.records_out_per_second.known() {
+        if let Some(rate) = vertex.records_out_per_second.known().filter(counts) {
             output_gauge.add(rate);
         }
         if let Some(share) = vertex.busy_ratio.and_then(|spread| aggregate(spread, policy.busy_aggregator)) {
@@ -143,7 +146,9 @@ pub fn figures<'a>(states: impl Iterator<Item = (f64, &'a Vertex)>, latest: &Ver
             if let Some(records) = records {
                 lag.add(at, as_f64(records), false);
             }
-            observe(vertex, records.map(as_f64), policy, &mut observed);
+            if complete || vertex.records_in_per_second.known().is_some_and(|rate| counts(&rate)) {
+                observe(vertex, records.map(as_f64), policy, &mut observed);
+            }
         }
     }
     let from_counter = input.per_second();

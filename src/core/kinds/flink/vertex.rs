@@ -142,6 +142,8 @@ pub fn decide(
     decision.ladder = Ladder::new(wanted);
     if !decision.outside && !policy.flink.move_all {
         decision.ladder.to(LimitCode::InsideOwnBand, current, 0.0);
+        // a vertex that was well placed a moment ago is not lowered in the next: the window has to know of it
+        decision.wishes.record(case.now, current, case.policy.scale_down.stabilization.longer(case.policy.scale_up.stabilization));
         decision.reasons.insert(
             0,
             Reason::InsideBand {

@@ -48,10 +48,14 @@ impl<'a> Window<'a> {
         samples.reverse();
         samples.push((at(latest), latest));
         let have = match (oldest, series.history.is_empty()) {
+            // an old reading alone is no window
+            (Some(_), _) if samples.len() < 2 => 0.0,
             (Some(seconds), _) => -seconds,
             // history was given, and all of it is of an earlier life
             (None, false) => 0.0,
-            (None, true) => case.memory.map_or(f64::INFINITY, |memory| seconds_between(memory.since, case.now)),
+            (None, true) => case.memory.map_or(f64::INFINITY, |_| {
+                seconds_between(case.unbroken_since(case.policy.scale_down.stabilization.longer(case.policy.flink.window)), case.now)
+            }),
         };
         let not_full =
             (have + 1e-6 < length).then(|| Reason::WindowNotFull { have_seconds: Secs(have.max(0.0)), window_seconds: case.policy.flink.window.into() });

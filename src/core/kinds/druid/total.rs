@@ -1,0 +1,129 @@
+//! The target of several pools: the sum of what they differ by, within the bounds of the target.
+//!
+//! What nobody tells of a single pool is told of the target: the wanted count, the ready pods, those that start. So a
+//! raise first takes what is starting, and nothing is lowered while workers are missing from the list.
+
+use std::collections::BTreeMap;
+
+use super::DruidWorkersSnapshot;
+use super::pool::own_count;
+use crate::core::advice::{Action, ActionKind, Advice, Direction, Limit, Outcome, Unit};
+use crate::core::decide::{Case, Judged, conclude};
+use crate::core::memory::{PartMemory, Wishes};
+use crate::core::reasons::{LimitCode, Maybe, Reason};
+use crate::core::request::Series;
+use crate::core::sizing::consumer;
+use crate::core::trust::Trust;
+use crate::core::units::Count;
+
+/// The answer for the target from those of its pools.
+pub fn sum(case: &Case<'_>, reading: &DruidWorkersSnapshot, answers: Vec<Advice>) -> Advice {
+    let (mut more, mut less): (Count, Count) = (0, 0);
+    let mut parts = BTreeMap::new();
+    let mut total: Option<Advice> = None;
+    for mut advice in answers {
+        let (from, to) = (advice.current.unwrap_or(0), advice.recommended.or(advice.current).unwrap_or(0));
+        more = more.saturating_add(to.saturating_sub(from));
+        less = less.saturating_add(from.saturating_sub(to));
+        advice.actions.retain(|action| action.action != ActionKind::Scale);
+        if let Some(part) = advice.parts.first() {
+            parts.insert(part.id.clone(), PartMemory { wishes: advice.memory.wishes.clone(), effect: None });
+        }
+        total = Some(match total {
+            None => advice,
+            Some(sum) => join(sum, advice),
+        });
+    }
+    let Some(mut total) = total else {
+        // a policy with pools of which no worker is registered and no task waits
+        let judged = Judged::begin(case, &Series::<DruidWorkersSnapshot>::empty(), Unit::Replicas);
+        let trust = Trust { observed_at: None, age_seconds: None, doubts: Vec::new(), notices: Vec::new() };
+        return conclude(case, &trust, judged, |count, _, _| count);
+    };
+    settle(case, reading, &mut total, more, less);
+    total.reasons.dedup();
+    total.bounds.min = case.min;
+    total.bounds.max = case.policy.max;
+    total.memory.wishes = Wishes::default();
+    total.memory.parts = parts;
+    total
+}
+
+/// The count of the target: the present one, more and less of what its pools ask for, within its bounds.
+fn settle(case: &Case<'_>, reading: &DruidWorkersSnapshot, total: &mut Advice, more: Count, less: Count) {
+    let replicas = &case.request.replicas;
+    let registered = reading.workers.as_deref().map_or(0, |workers| workers.len() as Count);
+    let own = reading.workers.as_deref().map_or(0, own_count);
+    let current = replicas.spec.unwrap_or_else(|| own.saturating_add(replicas.starting.unwrap_or(0)));
+    let missing = current.saturating_sub(registered);
+    let wanted = current.saturating_add(more).saturating_sub(less);
+    let mut told = wanted;
+    if missing > 0 {
+        // those that are missing may be starting, for a pool that nobody tells: they are neither bought twice nor given up
+        told = current.saturating_add(more.saturating_sub(missing));
+        total.reasons.insert(0, Reason::WorkerListIncomplete { registered, ready: Maybe(replicas.ready), wanted: current });
+    }
+    if case.policy.paused {
+        told = current;
+    } else {
+        for (code, to) in [(LimitCode::MinReplicas, told.max(case.min)), (LimitCode::MaxReplicas, told.max(case.min).min(case.policy.max))] {
+            if to != told {
+                total.limits.push(Limit { code, from: told, to, at: crate::core::units::as_f64(to) });
+                told = to;
+            }
+        }
+    }
+    total.current = Some(current);
+    total.wanted = Some(wanted);
+    total.recommended = Some(told);
+    if told != current {
+        total.outcome = Outcome::Change;
+        let message = format!("set the count from {current} to {told}");
+        total.actions.insert(0, Action { to: Some(told), ..Action::new(ActionKind::Scale, message) });
+    } else if missing > 0 {
+        total.outcome = Outcome::Hold;
+    } else if total.outcome == Outcome::Change && less == 0 {
+        total.outcome = Outcome::Keep;
+    }
+    total.direction = match told.cmp(&current) {
+        std::cmp::Ordering::Greater if less > 0 => Direction::Mixed,
+        std::cmp::Ordering::Greater => Direction::Up,
+        std::cmp::Ordering::Less => Direction::Down,
+        std::cmp::Ordering::Equal if more > 0 && less > 0 => Direction::Mixed,
+        std::cmp::Ordering::Equal => Direction::None,
+    };
+    let status = replicas.status.unwrap_or(current);
+    total.consumer = case.policy.consumer.as_ref().map(|consumer| consumer::view(consumer, told, status));
+    total.memory.recommended = Some(told);
+}
+
+fn rank(outcome: Outcome) -> u8 {
+    match outcome {
+        Outcome::Change => 0,
+        Outcome::Hold => 1,
+        Outcome::Keep => 2,
+        Outcome::Unknown => 3,
+    }
+}
+
+/// Two answers in one: the reasons of the more urgent one first.
+fn join(mut total: Advice, advice: Advice) -> Advice {
+    total.active = match (total.active, advice.active) {
+        (Some(a), Some(b)) => Some(a || b),
+        (Some(true), _) | (_, Some(true)) => Some(true),
+        _ => None,
+    };
+    if rank(advice.outcome) < rank(total.outcome) {
+        let mut reasons = advice.reasons;
+        reasons.append(&mut total.reasons);
+        total.reasons = reasons;
+        total.outcome = advice.outcome;
+    } else {
+        total.reasons.extend(advice.reasons);
+    }
+    total.limits.extend(advice.limits);
+    total.actions.extend(advice.actions);
+    total.parts.extend(advice.parts);
+    total.confidence = total.confidence.min(advice.confidence);
+    total
+}

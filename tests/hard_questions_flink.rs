@@ -1,0 +1,88 @@
+//! Questions about Flink jobs that have once been answered wrongly, or that are easily answered so.
+
+#![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use loadline::core::advice::{Advice, Outcome};
+use loadline::core::request::parse;
+use loadline::core::units::Timestamp;
+use serde_json::{Value, json};
+
+fn time(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_796_032_800 + seconds).expect("a time")
+}
+
+fn ask(seconds: i64, mut body: Value) -> Advice {
+    body["kind"] = "flinkJob".into();
+    body["now"] = time(seconds).to_string().into();
+    let request = parse(&serde_json::to_vec(&body).expect("a body"), time(seconds));
+    loadline::core::advise(&request.unwrap_or_else(|error| panic!("{error:?} in {body:#}")))
+}
+
+fn codes(advice: &Advice) -> Vec<&'static str> {
+    advice.reasons.iter().map(|reason| reason.code().name()).chain(advice.limits.iter().map(|limit| limit.code.name())).collect()
+}
+
+/// A job of one source at parallelism 4 that reads 1000 records per second.
+fn job(seconds: i64, busy: f64, more: &Value) -> Value {
+    let mut source = json!({ "id": "source", "name": "Source: orders", "parallelism": 4, "maxParallelism": 128, "inputs": [],
+        "busyRatio": { "max": busy, "avg": busy }, "recordsInPerSecond": 1000, "recordsOutPerSecond": 1000, "pendingRecords": 0 });
+    source.as_object_mut().expect("an object").extend(more.as_object().cloned().expect("an object"));
+    json!({ "observedAt": time(seconds).to_string(), "state": "RUNNING", "vertices": [source], "slotsPerTaskManager": 1, "taskManagers": 4 })
+}
+
+#[test]
+fn a_job_that_was_well_placed_a_moment_ago_is_lowered_after_the_window_only() {
+    let mut memory = Value::Null;
+    let mut lowered_at = None;
+    for minute in 0..180 {
+        let busy = if minute < 90 { 0.6 } else { 0.05 };
+        let advice = ask(60 * minute, json!({ "snapshot": job(60 * minute, busy, &json!({})), "memory": memory }));
+        memory = serde_json::to_value(&advice.memory).expect("a memory");
+        if advice.recommended < Some(4) {
+            lowered_at = Some(minute);
+            break;
+        }
+    }
+    let lowered_at = lowered_at.expect("it is lowered at last");
+    assert!((149..=152).contains(&lowered_at), "an hour after minute 89, not at minute {lowered_at}");
+}
+
+#[test]
+fn a_scheduled_floor_lifts_the_task_managers() {
+    let floor = json!({ "min": 6, "period": "Mon-Sun 00:00-23:59" });
+    let advice = ask(0, json!({ "snapshot": job(0, 0.6, &json!({})), "policy": { "floors": [floor] } }));
+    assert_eq!(advice.recommended, Some(6), "{:?}", codes(&advice));
+    assert!(codes(&advice).contains(&"ScheduledFloor"));
+}
+
+#[test]
+fn nothing_is_lowered_on_busy_time_alone() {
+    let advice = ask(0, json!({ "snapshot": job(0, 0.1, &json!({ "pendingRecords": null })) }));
+    assert_eq!((advice.recommended, advice.outcome), (Some(4), Outcome::Hold), "{:?}", codes(&advice));
+    assert!(codes(&advice).contains(&"DemandUnknown"));
+    assert!(ask(0, json!({ "snapshot": job(0, 0.1, &json!({})) })).recommended < Some(4), "with a known backlog of zero it is");
+}
+
+#[test]
+fn zeros_of_an_incomplete_reading_are_none() {
+    let missing = json!({ "recordsComplete": false, "recordsInPerSecond": 0, "recordsOutPerSecond": 0 });
+    let history: Vec<Value> = (1..20).map(|n| job(-30 * (20 - n), 0.35, &missing)).collect();
+    let advice = ask(0, json!({ "snapshot": job(0, 0.65, &json!({})), "history": history }));
+    let figures = advice.parts[0].vertex.as_ref().expect("figures");
+    assert_eq!(figures.target_per_second, Some(1000.0), "nineteen zeros that are none");
+    assert!(advice.recommended >= Some(4));
+    let blind = ask(0, json!({ "snapshot": job(0, 0.95, &missing) }));
+    assert_eq!((blind.recommended, blind.active), (Some(4), None), "{:?}", codes(&blind));
+}
+
+#[test]
+fn a_job_inside_its_band_keeps() {
+    let advice = ask(0, json!({ "snapshot": job(0, 0.7, &json!({})) }));
+    assert_eq!((advice.recommended, advice.outcome), (Some(4), Outcome::Keep), "wanted {:?}: {:?}", advice.wanted, codes(&advice));
+}
+
+#[test]
+fn a_paused_job_stays_whatever_its_bounds_say() {
+    let advice = ask(0, json!({ "snapshot": job(0, 0.6, &json!({})), "policy": { "min": 6, "paused": true } }));
+    assert_eq!((advice.recommended, advice.outcome == Outcome::Change), (Some(4), false), "{:?}", codes(&advice));
+}
