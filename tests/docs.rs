@@ -53,12 +53,28 @@ fn what_the_pages_say_of_their_examples_comes_out() {
             2,
             "Enrich has to process 4000/s and another 333/s to catch up in 30m, after 5m of restart; it can do 4000/s at parallelism 2, and 70 % busy needs 3.4",
         ),
-        ("docs/druid-workers.md", 0, "druid-mm-3.druid-mm:8091 runs 12 tasks and would be the one to go: it is drained first"),
-        ("docs/backlog.md", 0, "the window is not full (2 s of 1m): nothing is lowered before it is"),
-        ("docs/flink-job.md", 0, "garbage collection takes 40 % of the time"),
+        (
+            "docs/getting-started.md",
+            0,
+            "12000 wait and 330/s arrive; catching up in 5m (1m start, 10s pause) needs 8.4 replicas at 80 % of 60/s",
+        ),
+        (
+            "docs/druid-workers.md",
+            0,
+            "6 slots are asked for by pending tasks; 1 usable slots are free and 0 are starting; 2 more workers of 4 slots are needed",
+        ),
+        ("docs/druid-workers.md", 1, "runs 1 tasks and would be the one to go: it is drained first (empty in: 20m)"),
+        ("docs/backlog.md", 0, "12000 wait and 330/s arrive; catching up in 5m (1m start, 10s pause) needs 8.4 replicas at 80 % of 60/s"),
+        ("docs/backlog.md", 1, "2 is wanted, and 3 was wanted within the last 5m"),
+        ("docs/backlog.md", 3, "the window is not full (2 s of 1m): nothing is lowered before it is"),
+        ("docs/flink-job.md", 0, "window has to process 900/s and can do 909/s at parallelism 4; at 70 % busy that needs 6.5"),
+        ("docs/flink-job.md", 1, "garbage collection takes 40 % of the time and unknown of the heap is used (limit 30 %)"),
+        ("docs/api.md", 0, "a backlog of 4000 and 0 in work, at 500 a replica, need 8 replicas"),
+        ("docs/api.md", 1, "after 3 failures the configured fallback of 8 gives 8"),
     ];
     for (page, index, sentence) in sentences {
         let text = fs::read_to_string(root().join(page)).expect(page);
+        assert!(text.contains(sentence), "{page} does not say \"{sentence}\"");
         let block = blocks(&text, "json").into_iter().nth(index).expect(page);
         let request = parse(block.as_bytes(), "2026-11-30T10:00:00Z".parse().expect("a time")).expect(page);
         let said = serde_json::to_string(&loadline::core::advise(&request).reasons).expect("json");
