@@ -1,6 +1,6 @@
 //! Questions about Flink jobs that have once been answered wrongly, or that are easily answered so.
 
-#![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use loadline::core::advice::{Advice, Outcome};
 use loadline::core::request::parse;
