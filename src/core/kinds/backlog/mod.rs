@@ -99,7 +99,7 @@ fn judge(case: &Case<'_>, series: &Series<BacklogSnapshot>, reading: &BacklogSna
     if case.min == 0 && current > 0 && judged.active == Some(true) && demand.backlog.is_some_and(|backlog| backlog <= 0.0) && ceil_count(wish) > 0 {
         judged.why.push(Reason::ActiveTraffic { arrival_per_second: Maybe(demand.arrival.map(Rate)), in_flight: reading.in_flight.unwrap_or(0) });
     }
-    if current == 0 && ceil_count(wish) > 0 {
+    if judged.current == Some(0) && ceil_count(wish) > 0 {
         judged.why.insert(0, Reason::ScaleFromZero { demand: Num(demand.backlog.unwrap_or(0.0)) });
     }
     if ceil_count(wish) == 0 && case.min == 0 {

@@ -48,10 +48,14 @@ pub fn hold_back(
     // disabling must leave the minimum of workers that take tasks
     let going = |worker: &&Worker| worker.ordinal().is_some_and(|ordinal| ordinal >= target && ordinal < safe);
     let mut enabled = pool.workers.iter().filter(|worker| worker.enabled).count() as Count;
+    let mut instead = pool.workers.iter().filter(|worker| !worker.enabled && worker.ordinal().is_some_and(|ordinal| ordinal < target));
     for worker in pool.workers.iter().rev().copied().filter(going) {
         if worker.enabled {
             if enabled <= policy.min {
-                continue;
+                // one that stays takes the place of the one that goes
+                let Some(other) = instead.next() else { continue };
+                actions.push(enable(other));
+                enabled += 1;
             }
             enabled -= 1;
             actions.push(disable(worker));

@@ -34,12 +34,9 @@ impl View {
     #[must_use]
     pub fn of(case: &Case<'_>, reading: &DruidWorkersSnapshot, pool: &Pool<'_>, counts: &Counts) -> Self {
         let ratio = reading.parallel_index_task_slot_ratio.map(Amount::get);
-        let mut enabled: Vec<Bin> = pool.workers.iter().filter(|worker| takes_tasks(worker, case.now, reading)).map(|worker| Bin::of(worker, ratio)).collect();
-        let free_slots = pool
-            .workers
-            .iter()
-            .filter(|worker| takes_tasks(worker, case.now, reading))
-            .fold(0, |sum: Count, worker| sum.saturating_add(worker.capacity.saturating_sub(worker.busy())));
+        let open: Vec<&Worker> = pool.workers.iter().copied().filter(|worker| takes_tasks(worker, case.now, reading) && stays(worker, counts)).collect();
+        let mut enabled: Vec<Bin> = open.iter().map(|worker| Bin::of(worker, ratio)).collect();
+        let free_slots = open.iter().fold(0, |sum: Count, worker| sum.saturating_add(worker.capacity.saturating_sub(worker.busy())));
         let capacity = pool.typical_capacity().or(case.policy.druid.slots_per_worker);
         let mut view = Self {
             free_slots,
@@ -150,12 +147,10 @@ impl View {
     }
 
     /// Draining workers are given tasks again before anything is bought, lowest ordinal first; and as many as the
-    /// minimum asks for. A worker whose ordinal lies beyond the wanted count is going: its pod is being removed, and
-    /// nothing can be given to it.
+    /// minimum asks for.
     fn reenable(&mut self, case: &Case<'_>, reading: &DruidWorkersSnapshot, pool: &Pool<'_>, counts: &Counts, load: &mut Load<'_>, ratio: Option<f64>) {
         let mut enabled = pool.workers.iter().filter(|worker| worker.enabled).count() as Count;
-        let stays = |worker: &&&Worker| worker.ordinal().is_none_or(|ordinal| ordinal < counts.current);
-        for worker in pool.workers.iter().filter(|worker| !worker.enabled && is_sound(worker, case.now, reading)).filter(stays) {
+        for worker in pool.workers.iter().filter(|worker| !worker.enabled && is_sound(worker, case.now, reading) && stays(worker, counts)) {
             let free = worker.capacity.saturating_sub(worker.busy());
             let for_work = load.slots() > 0 && free > 0;
             if !for_work && enabled >= case.min {
@@ -230,4 +225,9 @@ impl View {
             judged.idle_for(case.idle_seconds(series, quiet), case.policy.idle_before_zero);
         }
     }
+}
+
+/// False for a worker whose ordinal lies beyond the wanted count: its pod is being removed, and nothing can be given to it.
+fn stays(worker: &Worker, counts: &Counts) -> bool {
+    worker.ordinal().is_none_or(|ordinal| ordinal < counts.current)
 }
