@@ -217,3 +217,22 @@ fn a_hold_ends_even_where_nothing_has_ever_been_read() {
     assert_eq!(advice.recommended, None, "{:?}", codes(&advice));
     assert!(codes(&advice).contains(&"HoldExpired"));
 }
+
+#[test]
+fn a_group_of_unknown_capacity_is_probed_down_one_step_a_window() {
+    let (mut spec, mut memory, mut steps) = (8, Value::Null, Vec::new());
+    for n in 0..60_i64 {
+        let now = loadline::core::units::Timestamp::from_second(1_796_032_800 + 30 * n).expect("a time").to_string();
+        let advice = ask(json!({ "kind": "backlog", "now": now, "replicas": { "spec": spec }, "memory": memory,
+            "snapshot": { "observedAt": now, "backlog": 0, "arrivalPerSecond": 10, "servedPerSecond": 10 },
+            "policy": { "damping": "consumer", "scaleDown": { "stabilization": "5m" } } }));
+        let next = advice.recommended.expect("a number");
+        if next != spec {
+            assert_eq!(next, spec - 1, "one at a time");
+            steps.push(30 * n);
+            spec = next;
+        }
+        memory = serde_json::to_value(&advice.memory).expect("a memory");
+    }
+    assert!(steps.len() >= 3 && steps.windows(2).all(|pair| pair[1] - pair[0] >= 300), "{steps:?}");
+}

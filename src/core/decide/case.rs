@@ -39,9 +39,14 @@ impl<'a> Case<'a> {
         Self { request, policy, now: request.now, memory, min, floored: min > policy.min, changed_at }
     }
 
-    /// Seconds since the newest change of the wanted count.
+    /// Seconds since the newest change of the wanted count. One that is seen now for the first time has just been made.
     #[must_use]
     pub fn seconds_since_change(&self) -> Option<f64> {
+        let replicas = &self.request.replicas;
+        let remembered = self.memory.and_then(|memory| memory.spec);
+        if replicas.last_change.is_none() && remembered.zip(replicas.spec).is_some_and(|(seen, spec)| seen.count != spec) {
+            return Some(0.0);
+        }
         self.changed_at.map(|at| seconds_between(at, self.now).max(0.0))
     }
 

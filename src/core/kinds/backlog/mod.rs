@@ -169,7 +169,7 @@ fn by_rates(case: &Case<'_>, series: &Series<BacklogSnapshot>, demand: &Demand, 
     }
     let current = judged.current.unwrap_or(0);
     if capacity.is_lower_bound() {
-        by_lower_bound(series, load, need, current, judged, wishes);
+        by_lower_bound(case, series, load, need, judged, wishes);
         return;
     }
     judged.past = past(series, case, |reading| {
@@ -208,7 +208,8 @@ fn by_rates(case: &Case<'_>, series: &Series<BacklogSnapshot>, demand: &Demand, 
 }
 
 /// With a lower bound alone: raise when the backlog says so, else probe down one step after a quiet window.
-fn by_lower_bound(series: &Series<BacklogSnapshot>, load: Load, need: rate::Need, current: Count, judged: &mut Judged, wishes: &mut Vec<(f64, Reason)>) {
+fn by_lower_bound(case: &Case<'_>, series: &Series<BacklogSnapshot>, load: Load, need: rate::Need, judged: &mut Judged, wishes: &mut Vec<(f64, Reason)>) {
+    let current = judged.current.unwrap_or(0);
     judged.notices.push(Reason::CapacityUnknown { detail: format!("a replica has been seen to serve {}, which is a lower bound", Rate(load.capacity)) });
     // a few seconds of arrivals always wait somewhere
     let is_quiet = |backlog: f64, arrival: f64| backlog <= (arrival * 5.0).max(1.0);
@@ -229,7 +230,9 @@ fn by_lower_bound(series: &Series<BacklogSnapshot>, load: Load, need: rate::Need
         let arrival = reading.arrival_per_second.map_or(load.arrival, Amount::get);
         reading.backlog.is_some_and(|backlog| is_quiet(demand::non_negative(backlog), arrival))
     });
-    let probe = !judged.one_shot && was_quiet && load.arrival < as_f64(current) * load.capacity * 1.000_001;
+    // each step is watched for a window of its own, whoever damps the others
+    let watched = case.seconds_since_change().is_none_or(|seconds| seconds >= case.policy.scale_down.stabilization.seconds());
+    let probe = !judged.one_shot && was_quiet && watched && load.arrival < as_f64(current) * load.capacity * 1.000_001;
     let needed = if load.arrival <= 0.0 && load.backlog <= 0.0 {
         0
     } else if probe {
