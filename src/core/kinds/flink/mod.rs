@@ -95,7 +95,7 @@ fn decide(case: &Case<'_>, trust: &Trust, series: &Series<FlinkJobSnapshot>, job
     let changed = moves(&decisions, job);
     let (wish, recommended) = slots.answer(job, &decisions, changed);
     judged.wish = wish;
-    remember(&mut judged, job, &decisions);
+    remember(&mut judged, job, &mut decisions);
     if changed {
         judged.actions.insert(0, slots::set_parallelism(job, &decisions));
     }
@@ -336,13 +336,13 @@ fn inputs(judged: &mut Judged, trust: &Trust, job: &FlinkJobSnapshot, figures: &
     }
 }
 
-fn remember(judged: &mut Judged, job: &FlinkJobSnapshot, decisions: &[Decision]) {
+fn remember(judged: &mut Judged, job: &FlinkJobSnapshot, decisions: &mut [Decision]) {
     judged.memory.parts = job
         .vertices
         .iter()
         .zip(decisions)
         .filter(|(_, decision)| !decision.wishes.is_empty() || decision.effect.is_some())
-        .map(|(vertex, decision)| (vertex.id.clone(), PartMemory { wishes: decision.wishes.clone(), effect: decision.effect }))
+        .map(|(vertex, decision)| (vertex.id.clone(), PartMemory { wishes: std::mem::take(&mut decision.wishes), effect: decision.effect }))
         .collect();
 }
 
