@@ -6,9 +6,11 @@
 mod check;
 mod input;
 mod period;
+mod terms;
 
 pub use self::input::*;
 pub use self::period::Period;
+pub use self::terms::*;
 use super::kind::Kind;
 use super::problem::Problem;
 use super::units::{Amount, Count, Duration};

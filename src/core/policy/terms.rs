@@ -1,0 +1,245 @@
+//! The words of the policy: the small objects and named choices that its fields are made of.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::core::units::{Count, Duration};
+
+/// Named sets of fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
+pub enum Preset {
+    /// The decisions of Apache Flink's own autoscaler (FLIP-271).
+    #[serde(rename = "flink-autoscaler")]
+    FlinkAutoscaler,
+}
+
+/// A scheduled lower bound.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FloorInput {
+    /// When: `"07:00-09:00"`, with days in front if not every day: `"Mon-Fri 07:00-09:00"`, `"Sat,Sun 10:00-18:00"`.
+    pub period: String,
+    /// An IANA time zone (default `UTC`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_zone: Option<String>,
+    /// The lower bound in that time.
+    pub min: Count,
+}
+
+/// What to do when the demand is unknown.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct OnUnknownInput {
+    /// The count to fall back to; without it the present count is held.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<Count>,
+    /// Failures in a row before the fallback (default 3).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after_failures: Option<u32>,
+    /// How the fallback meets the present count (default `currentReplicasIfHigher`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub behavior: Option<FallbackBehavior>,
+    /// After so long without a reading a hold ends: the fallback, else no number at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold_at_most: Option<Duration>,
+}
+
+/// How a fallback meets the present count, in KEDA's words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum FallbackBehavior {
+    /// The fallback, whatever runs.
+    Static,
+    /// What runs.
+    CurrentReplicas,
+    /// What runs, or the fallback if that is higher.
+    #[default]
+    CurrentReplicasIfHigher,
+    /// What runs, or the fallback if that is lower.
+    CurrentReplicasIfLower,
+}
+
+/// Who stabilizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Damping {
+    /// Stabilization windows apply here.
+    Advisor,
+    /// The HPA behind stabilizes; no windows here.
+    Consumer,
+}
+
+/// Limits of one direction.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct DirectionInput {
+    /// A change must have been wanted for so long: the most moderate wish of this window counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stabilization: Option<Duration>,
+    /// Time after the last change before the next in this direction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cooldown: Option<Duration>,
+    /// Largest change in one decision, in units of the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_step: Option<Count>,
+    /// Largest share of the present count added (1 = doubling) or removed (0.6 keeps 40 %) in one decision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_factor: Option<f64>,
+}
+
+/// Raise ahead of expected demand, or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum LookAhead {
+    /// When the profile in `memory` is good enough.
+    #[default]
+    Auto,
+    /// Never.
+    Off,
+}
+
+/// What stands behind the number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ConsumerInput {
+    /// What it is.
+    pub kind: ConsumerKind,
+    /// Sets both tolerances.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tolerance: Option<f64>,
+    /// Raises by at most this share are ignored (default 0.1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tolerance_up: Option<f64>,
+    /// Cuts by at most this share are ignored (default 0.1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tolerance_down: Option<f64>,
+    /// Its own lower bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<Count>,
+    /// Its own upper bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<Count>,
+    /// Raise the recommendation to the next count that it will take (default false).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_to_reachable: Option<bool>,
+}
+
+/// Kinds of consumers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ConsumerKind {
+    /// A `HorizontalPodAutoscaler`, KEDA's included: `AverageValue` with target 1.
+    Hpa,
+}
+
+/// Lower and upper bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct PoolInput {
+    /// Smallest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min: Option<Count>,
+    /// Largest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max: Option<Count>,
+}
+
+/// How workers are drained before they go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Drain {
+    /// The advice carries the calls; nothing is lowered before a worker is disabled and empty.
+    #[default]
+    Advise,
+    /// Loadline itself disables and enables workers; the number is decided as with `advise`.
+    Perform,
+    /// Pods drain themselves in a preStop hook: lowered at once when what runs there fits elsewhere.
+    PreStop,
+}
+
+/// Which subtask stands for a vertex.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Aggregator {
+    /// The busiest.
+    #[default]
+    Max,
+    /// The mean.
+    Avg,
+    /// The least busy.
+    Min,
+}
+
+/// How parallelism fits partitions and key groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Alignment {
+    /// The smallest parallelism whose busiest subtask holds no more than at the wish.
+    #[default]
+    SamePeak,
+    /// Flink's `BALANCED`.
+    Balanced,
+    /// Flink's `EVENLY_SPREAD`.
+    EvenlySpread,
+    /// Flink's earlier `EVENLY_SPREAD`.
+    LegacyEvenlySpread,
+    /// Flink's earlier `MAXIMIZE_UTILISATION`.
+    LegacyMaximizeUtilisation,
+    /// The wish as it is.
+    Off,
+}
+
+/// From which memory pressure on parallelism does not help.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct MemoryPressureInput {
+    /// Share of the time in garbage collection (default 0.3).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gc_time_ratio: Option<f64>,
+    /// Share of the heap in use (default: not looked at).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heap_used_ratio: Option<f64>,
+}
+
+/// What a job may use in all.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct QuotaInput {
+    /// Task slots.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slots: Option<Count>,
+    /// CPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<f64>,
+    /// Bytes of memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<Count>,
+}
+
+/// When the observed rate of a source stands for its capacity.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ObservedRateInput {
+    /// Backlog, as time, from which on the source is seen at its limit (default 30s).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lag_threshold: Option<Duration>,
+    /// Readings that are needed (default 2).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_observations: Option<u32>,
+    /// Share by which the busy-based rate may lie above (default 0.15).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub switch_ratio: Option<f64>,
+}
+
+/// What to make of a raise that brought little.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct IneffectiveInput {
+    /// Share of the expected gain that must appear (default 0.1).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<f64>,
+    /// Hold further raises of that vertex (default false).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block: Option<bool>,
+}
