@@ -6,7 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::terms::*;
+use super::terms::{
+    Aggregator, Alignment, ConsumerInput, Damping, DirectionInput, Drain, FloorInput, IneffectiveInput, LookAhead, MemoryPressureInput, ObservedRateInput,
+    OnUnknownInput, PoolInput, Preset, QuotaInput,
+};
 use crate::core::units::{Amount, Count, Duration};
 
 /// What is wanted of the advice. Fields of one kind only are refused for another; absent fields have the preset's
