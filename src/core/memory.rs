@@ -96,6 +96,37 @@ pub struct PartMemory {
     /// (parallelism, capacity) as last seen at another parallelism.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<EffectSeen>,
+    /// What it could do at each parallelism it has had, oldest first; the newest may be the present one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub capacities: Vec<CapacityAt>,
+}
+
+impl PartMemory {
+    /// The most (parallelism, capacity) pairs that are kept of a part.
+    pub const MOST_CAPACITIES: usize = 8;
+}
+
+/// What a part could do at some parallelism.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CapacityAt {
+    /// The parallelism.
+    pub parallelism: Count,
+    /// Records per second when always busy, of all subtasks.
+    pub capacity_per_second: f64,
+    /// When it was last measured at this parallelism.
+    pub at: Timestamp,
+}
+
+/// Notes what a part can do now. The newest pair is renewed for as long as the parallelism stays what it is, so the list
+/// holds one pair for each stay at a parallelism, as it was when the stay ended.
+pub fn note_capacity(capacities: &mut Vec<CapacityAt>, seen: CapacityAt) {
+    if capacities.last().is_some_and(|last| last.parallelism == seen.parallelism) {
+        capacities.pop();
+    } else if capacities.len() >= PartMemory::MOST_CAPACITIES {
+        capacities.remove(0);
+    }
+    capacities.push(seen);
 }
 
 /// A change of a part's parallelism whose effect is still to be judged.
@@ -234,6 +265,9 @@ impl Memory {
         if long {
             return Some(format!("a list of wishes has more than {} steps: expected a memory that this service returned", Wishes::MOST));
         }
+        if self.parts.values().any(|part| part.capacities.len() > PartMemory::MOST_CAPACITIES) {
+            return Some(format!("a list of capacities has more than {} pairs: expected a memory that this service returned", PartMemory::MOST_CAPACITIES));
+        }
         // an hour of grace: the caller's `now` need not be ours
         if seconds_between(now, self.since) > 3600.0 {
             return Some(format!("since {} lies in the future of {now}: expected a time of the past", self.since));
@@ -247,6 +281,12 @@ impl Memory {
         }
         if let Some(seen) = self.capacity.filter(|seen| not_positive(seen.per_replica_per_second)) {
             return Some(format!("capacity.perReplicaPerSecond is {}: expected at least 0", seen.per_replica_per_second));
+        }
+        if let Some(seen) = self.parts.values().flat_map(|part| &part.capacities).find(|seen| seen.parallelism == 0 || not_positive(seen.capacity_per_second)) {
+            return Some(format!(
+                "a capacity of {} at parallelism {}: expected at least 0 records per second at a parallelism of at least 1",
+                seen.capacity_per_second, seen.parallelism
+            ));
         }
         None
     }
@@ -269,6 +309,17 @@ mod tests {
         }
         assert_eq!(wishes.largest(at(0), window).map(|(_, wish)| wish), Some(26));
         assert_eq!(wishes.smallest(at(0), window).map(|(_, wish)| wish), Some(18));
+    }
+
+    #[test]
+    fn a_stay_at_a_parallelism_leaves_one_pair_and_only_the_newest_stays_are_kept() {
+        let mut capacities = Vec::new();
+        for (second, parallelism) in [4, 4, 8, 8, 8, 4, 16, 4, 5, 6, 7, 9].into_iter().enumerate() {
+            note_capacity(&mut capacities, CapacityAt { parallelism, capacity_per_second: 100.0, at: at(i64::try_from(second).expect("small")) });
+        }
+        let kept: Vec<Count> = capacities.iter().map(|seen| seen.parallelism).collect();
+        assert_eq!(kept, [8, 4, 16, 4, 5, 6, 7, 9], "the first stay at 4 has gone");
+        assert_eq!(capacities.first().map(|seen| seen.at), Some(at(4)), "as it was when the stay ended");
     }
 
     #[test]

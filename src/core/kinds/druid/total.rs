@@ -27,7 +27,7 @@ pub fn sum(case: &Case<'_>, reading: &DruidWorkersSnapshot, answers: Vec<Advice>
         less = less.saturating_add(from.saturating_sub(to));
         advice.actions.retain(|action| action.action != ActionKind::Scale);
         if let Some(part) = advice.parts.first() {
-            parts.insert(part.id.clone(), PartMemory { wishes: advice.memory.wishes.clone(), effect: None });
+            parts.insert(part.id.clone(), PartMemory { wishes: advice.memory.wishes.clone(), ..PartMemory::default() });
         }
         total = Some(match total {
             None => advice,

@@ -342,7 +342,9 @@ fn remember(judged: &mut Judged, job: &FlinkJobSnapshot, decisions: &mut [Decisi
         .iter()
         .zip(decisions)
         .filter(|(_, decision)| !decision.wishes.is_empty() || decision.effect.is_some())
-        .map(|(vertex, decision)| (vertex.id.clone(), PartMemory { wishes: std::mem::take(&mut decision.wishes), effect: decision.effect }))
+        .map(|(vertex, decision)| {
+            (vertex.id.clone(), PartMemory { wishes: std::mem::take(&mut decision.wishes), effect: decision.effect, capacities: Vec::new() })
+        })
         .collect();
 }
 
