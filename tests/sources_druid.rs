@@ -102,7 +102,7 @@ async fn a_runner_without_workers_is_unsupported_and_not_an_empty_cluster() {
 async fn a_leader_that_is_not_ready_gives_no_reading() {
     for path in ["pendingTasks", "workers", "worker"] {
         let error = read(with(path, 503, "")).await.expect_err(path);
-        assert_eq!((error.kind, error.message.as_str()), (FailureKind::Status, "HTTP 503"), "{path}");
+        assert_eq!((error.kind, error.message.as_str()), (FailureKind::Status, format!("HTTP 503 (/druid/indexer/v1/{path})").as_str()), "{path}");
     }
 }
 
@@ -143,7 +143,7 @@ async fn an_overlord_that_does_not_lead_is_followed_to_a_leader_that_is_allowed(
     let reading = read_at(&follower, ClientOptions { allowed_hosts: vec![leader], ..ClientOptions::default() }).await.expect("a reading");
     assert_eq!(reading.calls, 12, "each question was asked twice");
     let error = read_at(&follower, ClientOptions::default()).await.expect_err("not allowed");
-    assert_eq!((error.kind, error.message.as_str()), (FailureKind::Redirect, "redirect to another host: localhost"));
+    assert_eq!((error.kind, error.message.as_str()), (FailureKind::Redirect, "redirect to another host: localhost (/druid/indexer/v1/pendingTasks)"));
 }
 
 #[tokio::test]

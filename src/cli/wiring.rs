@@ -79,8 +79,9 @@ fn client(http: &HttpSource, timeout: Duration, path: &str) -> Result<Client, Pr
     let basic_auth = match &http.basic_auth {
         None => None,
         Some((username, file)) => {
-            let password = read_secret(file).map_err(|message| Problem::new(format!("{path}.basicAuth.passwordFile"), message))?;
-            Some(BasicAuth { username: username.clone(), password })
+            // read again for each reading; here only to tell at once that it cannot be
+            read_secret(file).map_err(|message| Problem::new(format!("{path}.basicAuth.passwordFile"), message))?;
+            Some(BasicAuth { username: username.clone(), password_file: file.clone() })
         }
     };
     let options = ClientOptions {

@@ -1,7 +1,7 @@
 //! The configuration as it is written in the file. What it means, and what is wrong with it, is worked out in
 //! [`super`].
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -113,46 +113,68 @@ pub struct SourceFile {
     pub prometheus: Option<serde_json::Value>,
 }
 
-/// A source that is asked over HTTP.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct HttpFile {
-    /// Its address: `http://` or `https://`, host, and port where it is not the usual one.
-    pub url: String,
-    /// Hosts (`name` or `name:port`) that redirects may lead to, besides its own.
-    #[serde(default)]
-    pub allowed_hosts: Vec<String>,
-    /// User and password.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub basic_auth: Option<BasicAuthFile>,
-    /// A file with a bearer token.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bearer_token_file: Option<PathBuf>,
-    /// A file with further certificates of authorities, PEM.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ca_file: Option<PathBuf>,
+/// Sources that are asked over HTTP have these members in common, and each its own. A macro, because serde cannot flatten
+/// one struct into another that refuses unknown keys.
+macro_rules! asked_over_http {
+    ($(#[$about:meta])* $name:ident { $($(#[$member_about:meta])* $member:ident: $kind:ty,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(rename_all = "camelCase", deny_unknown_fields)]
+        pub struct $name {
+            /// Its address: `http://` or `https://`, host, and port where it is not the usual one.
+            pub url: String,
+            $($(#[$member_about])* pub $member: $kind,)*
+            /// Hosts (`name` or `name:port`) that redirects may lead to, besides its own.
+            #[serde(default)]
+            pub allowed_hosts: Vec<String>,
+            /// User and password.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub basic_auth: Option<BasicAuthFile>,
+            /// A file with a bearer token.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub bearer_token_file: Option<PathBuf>,
+            /// A file with further certificates of authorities, PEM.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub ca_file: Option<PathBuf>,
+        }
+
+        impl $name {
+            /// What all of them have in common.
+            #[must_use]
+            pub fn server(&self) -> ServerOf<'_> {
+                let Self { url, allowed_hosts, basic_auth, bearer_token_file, ca_file, .. } = self;
+                ServerOf { url, allowed_hosts, basic_auth: basic_auth.as_ref(), bearer_token_file: bearer_token_file.as_deref(), ca_file: ca_file.as_deref() }
+            }
+        }
+    };
 }
 
-/// A Flink JobManager and the job.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct FlinkFile {
+/// The server that a source asks over HTTP, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerOf<'a> {
     /// Its address.
-    pub url: String,
-    /// The job: its name, or its id of 32 hex digits.
-    pub job: String,
+    pub url: &'a str,
     /// Hosts that redirects may lead to.
-    #[serde(default)]
-    pub allowed_hosts: Vec<String>,
+    pub allowed_hosts: &'a [String],
     /// User and password.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub basic_auth: Option<BasicAuthFile>,
+    pub basic_auth: Option<&'a BasicAuthFile>,
     /// A file with a bearer token.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bearer_token_file: Option<PathBuf>,
-    /// A file with further certificates of authorities, PEM.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ca_file: Option<PathBuf>,
+    pub bearer_token_file: Option<&'a Path>,
+    /// A file with further certificates.
+    pub ca_file: Option<&'a Path>,
+}
+
+asked_over_http! {
+    /// A source that is asked over HTTP.
+    HttpFile {}
+}
+
+asked_over_http! {
+    /// A Flink JobManager and the job.
+    FlinkFile {
+        /// The job: its name, or its id of 32 hex digits.
+        job: String,
+    }
 }
 
 /// User and password; the password is only ever read from a file.

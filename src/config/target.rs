@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use url::Url;
 
-use super::file::{BasicAuthFile, DefaultsFile, HttpFile, ReplicasFile, TargetFile};
+use super::file::{BasicAuthFile, DefaultsFile, ReplicasFile, ServerOf, TargetFile};
 use super::{FlinkJobName, HttpSource, ReplicasConfig, SourceConfig, TargetConfig};
 use crate::core::policy::{Drain, PolicyInput};
 use crate::core::request::{Kind, Problem};
@@ -90,18 +90,10 @@ fn source(target: &TargetFile, kind: Option<Kind>, problems: &mut Vec<Problem>) 
         }
         (Some(druid), None) => {
             fits(kind, Kind::DruidWorkers, "druid", problems);
-            http(druid, "source.druid", problems).map(SourceConfig::Druid)
+            http(druid.server(), "source.druid", problems).map(SourceConfig::Druid)
         }
         (None, Some(flink)) => {
             fits(kind, Kind::FlinkJob, "flink", problems);
-            let given = flink.clone();
-            let as_http = HttpFile {
-                url: given.url,
-                allowed_hosts: given.allowed_hosts,
-                basic_auth: given.basic_auth,
-                bearer_token_file: given.bearer_token_file,
-                ca_file: given.ca_file,
-            };
             if flink.job.trim().is_empty() {
                 problems.push(Problem::new("source.flink.job", "is empty: expected a job's name or its id of 32 hex digits"));
             } else if flink.job.contains('*') {
@@ -110,7 +102,7 @@ fn source(target: &TargetFile, kind: Option<Kind>, problems: &mut Vec<Problem>) 
                     format!("\"{}\": patterns are not available in this version: expected one job's name or id", flink.job),
                 ));
             }
-            http(&as_http, "source.flink", problems).map(|http| SourceConfig::Flink { http, job: FlinkJobName::parse(&flink.job) })
+            http(flink.server(), "source.flink", problems).map(|http| SourceConfig::Flink { http, job: FlinkJobName::parse(&flink.job) })
         }
     }
 }
@@ -121,14 +113,14 @@ fn fits(kind: Option<Kind>, of_source: Kind, source: &str, problems: &mut Vec<Pr
     }
 }
 
-fn http(given: &HttpFile, path: &str, problems: &mut Vec<Problem>) -> Option<HttpSource> {
+fn http(given: ServerOf<'_>, path: &str, problems: &mut Vec<Problem>) -> Option<HttpSource> {
     let at = |name: &str| format!("{path}.{name}");
     if given.basic_auth.is_some() && given.bearer_token_file.is_some() {
         problems.push(Problem::new(at("bearerTokenFile"), "stands beside basicAuth: expected one of them"));
     }
     // what stands before an @ may be a password, however the rest is written
     let shown = if given.url.contains('@') { String::new() } else { format!("\"{}\" ", given.url) };
-    let url = match Url::parse(&given.url) {
+    let url = match Url::parse(given.url) {
         Ok(url) if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none_or(str::is_empty) => {
             problems.push(Problem::new(at("url"), format!("{shown}is no address: expected http:// or https:// and a host")));
             return None;
@@ -144,13 +136,13 @@ fn http(given: &HttpFile, path: &str, problems: &mut Vec<Problem>) -> Option<Htt
             return None;
         }
     };
-    let basic_auth = given.basic_auth.as_ref().map(|BasicAuthFile { username, password_file }| (username.clone(), password_file.clone()));
+    let basic_auth = given.basic_auth.map(|BasicAuthFile { username, password_file }| (username.clone(), password_file.clone()));
     Some(HttpSource {
         url,
-        allowed_hosts: given.allowed_hosts.clone(),
+        allowed_hosts: given.allowed_hosts.to_vec(),
         basic_auth,
-        bearer_token_file: given.bearer_token_file.clone(),
-        ca_file: given.ca_file.clone(),
+        bearer_token_file: given.bearer_token_file.map(Into::into),
+        ca_file: given.ca_file.map(Into::into),
     })
 }
 

@@ -73,6 +73,12 @@ impl SourceError {
         Self { kind, message: message.into(), retry_after: None }
     }
 
+    /// The same, naming the path that was asked for, where there is one.
+    #[must_use]
+    pub fn at(self, path: &str) -> Self {
+        if path.is_empty() { self } else { Self { message: format!("{} ({path})", self.message), ..self } }
+    }
+
     /// As the core wants to hear it.
     #[must_use]
     pub fn failure(&self, consecutive: u32) -> Failure {

@@ -17,9 +17,8 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, header};
-use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore};
 use url::Url;
 
 use crate::engine::source::{FailureKind, SourceError};
@@ -29,13 +28,13 @@ pub use answer::{Answer, read_json};
 /// Redirects that one question may take.
 const MAX_REDIRECTS: usize = 5;
 
-/// A user name and its password.
+/// A user name and the file of its password.
 #[derive(Clone, Debug)]
 pub struct BasicAuth {
     /// The user name.
     pub username: String,
-    /// The password: its `Debug` shows nothing.
-    pub password: SecretString,
+    /// A file with the password, read again for each session because passwords rotate.
+    pub password_file: PathBuf,
 }
 
 /// How a server is asked.
@@ -54,11 +53,22 @@ pub struct ClientOptions {
     pub bearer_file: Option<PathBuf>,
     /// A file of PEM certificates that are trusted instead of the system's.
     pub ca_file: Option<PathBuf>,
+    /// Questions on their way at a time, over all sessions; others wait their turn, which does not count as the
+    /// server's time.
+    pub at_a_time: usize,
 }
 
 impl Default for ClientOptions {
     fn default() -> Self {
-        Self { timeout: Duration::from_secs(5), max_body_bytes: 16 << 20, allowed_hosts: Vec::new(), basic_auth: None, bearer_file: None, ca_file: None }
+        Self {
+            timeout: Duration::from_secs(5),
+            max_body_bytes: 16 << 20,
+            allowed_hosts: Vec::new(),
+            basic_auth: None,
+            bearer_file: None,
+            ca_file: None,
+            at_a_time: 64,
+        }
     }
 }
 
@@ -72,6 +82,7 @@ struct Inner {
     http: reqwest::Client,
     base: Url,
     options: ClientOptions,
+    turns: Arc<Semaphore>,
 }
 
 impl Client {
@@ -93,7 +104,16 @@ impl Client {
             builder = builder.tls_certs_only(certificates(path)?);
         }
         let http = builder.build().map_err(|_| SourceError::new(FailureKind::Tls, "the TLS settings are not usable"))?;
-        Ok(Self { inner: Arc::new(Inner { http, base, options }) })
+        let turns = Arc::new(Semaphore::new(options.at_a_time.max(1)));
+        Ok(Self { inner: Arc::new(Inner { http, base, options, turns }) })
+    }
+
+    /// The same client with another time for one question; both share connections and the questions at a time.
+    #[must_use]
+    pub fn with_timeout(&self, timeout: Duration) -> Self {
+        let Inner { http, base, options, turns } = &*self.inner;
+        let options = ClientOptions { timeout, ..options.clone() };
+        Self { inner: Arc::new(Inner { http: http.clone(), base: base.clone(), options, turns: Arc::clone(turns) }) }
     }
 
     /// A session: the questions of one reading.
@@ -136,12 +156,17 @@ impl Session {
         Ok((answer.status, answer.bytes))
     }
 
-    /// Asks, and gives the answer whatever its status.
+    /// Asks, and gives the answer whatever its status. Errors, and those of reading the answer, name the path.
     pub async fn ask(&self, path_and_query: &str) -> Result<Answer, SourceError> {
         let limit = self.inner.options.timeout;
+        // the semaphore is never closed
+        let _turn = self.inner.turns.acquire().await.ok();
+        let path = path_and_query.split('?').next().unwrap_or_default();
         tokio::time::timeout(limit, self.follow(self.inner.url(path_and_query)))
             .await
             .unwrap_or_else(|_| Err(SourceError::new(FailureKind::Timeout, format!("no complete answer within {limit:?}"))))
+            .map(|answer| Answer { path: path.to_owned(), ..answer })
+            .map_err(|error| error.at(path))
     }
 
     /// Requests sent so far, redirects included.
@@ -207,7 +232,7 @@ impl Session {
         }
         let headers = response.headers();
         let (content_type, retry_after) = (answer::content_type(headers), answer::retry_after(status, headers));
-        Ok(Answer { status: status.as_u16(), bytes: body.freeze(), content_type, retry_after })
+        Ok(Answer { status: status.as_u16(), bytes: body.freeze(), path: String::new(), content_type, retry_after })
     }
 }
 
@@ -254,8 +279,10 @@ impl Inner {
             let read = tokio::fs::read_to_string(path).await;
             let token = read.map_err(|error| unusable(&format!("the token file cannot be read: {}", error.kind())))?;
             format!("Bearer {}", token.trim())
-        } else if let Some(BasicAuth { username, password }) = &self.options.basic_auth {
-            format!("Basic {}", BASE64_STANDARD.encode(format!("{username}:{}", password.expose_secret())))
+        } else if let Some(BasicAuth { username, password_file }) = &self.options.basic_auth {
+            let read = tokio::fs::read_to_string(password_file).await;
+            let password = read.map_err(|error| unusable(&format!("the password file cannot be read: {}", error.kind())))?;
+            format!("Basic {}", BASE64_STANDARD.encode(format!("{username}:{}", password.trim_end_matches(['\r', '\n']))))
         } else {
             return Ok(None);
         };

@@ -21,7 +21,6 @@ use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::de::DeserializeOwned;
 
 use self::metrics::{OF_TASKS, Values};
 use self::wire::{Job, JobRow, JobsOverview, Metric, Overview, TaskManagers};
@@ -100,16 +99,17 @@ impl FlinkSource {
 
     async fn reading(&self) -> Result<Reading, SourceError> {
         let session = self.client.session();
-        let jobs: JobsOverview = get(&session, "/jobs/overview").await?;
+        let jobs: JobsOverview = session.get_json("/jobs/overview").await?;
         let row = assemble::choose(&jobs, &self.job).ok_or_else(|| self.not_found())?;
         let job_path = format!("/jobs/{}", part(&row.jid));
         let prompt = format!("{job_path}/metrics?get=numRestarts");
         let prompted = async {
-            get::<Vec<Metric>>(&session, &prompt).await?;
+            session.get_json::<Vec<Metric>>(&prompt).await?;
             tokio::time::sleep(FETCH_TIME).await;
             Ok(())
         };
-        let ((), overview, managers) = tokio::try_join!(prompted, get::<Overview>(&session, "/overview"), get::<TaskManagers>(&session, "/taskmanagers"))?;
+        let ((), overview, managers) =
+            tokio::try_join!(prompted, session.get_json::<Overview>("/overview"), session.get_json::<TaskManagers>("/taskmanagers"))?;
 
         // the overview again would show a state that changed meanwhile, at the price of a call: the next reading sees it
         let observed_at = clock::now();
@@ -133,11 +133,11 @@ impl FlinkSource {
     }
 
     async fn details(&self, session: &Session, job_path: &str) -> Result<Job, SourceError> {
-        let answer = session.ask(job_path).await.map_err(|error| at(job_path, error))?;
+        let answer = session.ask(job_path).await?;
         if answer.status == 404 {
             return Err(self.not_found());
         }
-        answer.success().and_then(|answer| answer.json()).map_err(|error| at(job_path, error))
+        answer.success()?.json()
     }
 
     /// The vertices with their metrics. Those of a job that does not run are of the attempt before, or none: not asked.
@@ -180,7 +180,7 @@ impl FlinkSource {
 
     /// Lists the metric names of a vertex. Kept where they are all there: those of a source once there is a backlog.
     async fn list(&self, session: &Session, path: &str, vertex: &Vertex) -> Result<Names, SourceError> {
-        let rows: Vec<Metric> = get(session, path).await?;
+        let rows: Vec<Metric> = session.get_json(path).await?;
         let all: Vec<String> = rows.into_iter().map(|row| row.id).collect();
         let is_source = vertex.is_source();
         let partitions = if is_source { metrics::partitions(&all) } else { BTreeMap::new() };
@@ -214,7 +214,7 @@ impl FlinkSource {
         };
         let mut rows: Vec<Metric> = Vec::new();
         for list in metrics::lists(&names) {
-            rows.extend(get::<Vec<Metric>>(session, &format!("/taskmanagers/metrics?get={list}&agg=max")).await.inspect_err(left_out).ok()?);
+            rows.extend(session.get_json::<Vec<Metric>>(&format!("/taskmanagers/metrics?get={list}&agg=max")).await.inspect_err(left_out).ok()?);
         }
         self.known().memory = Some(names).filter(|names| !names.is_empty() && !rows.is_empty());
         assemble::memory(&Values::new(rows))
@@ -235,21 +235,11 @@ impl Source for FlinkSource {
     }
 }
 
-/// Asks for JSON; an error names the path.
-async fn get<T: DeserializeOwned>(session: &Session, path_and_query: &str) -> Result<T, SourceError> {
-    session.get_json(path_and_query).await.map_err(|error| at(path_and_query, error))
-}
-
-fn at(path_and_query: &str, error: SourceError) -> SourceError {
-    let path = path_and_query.split('?').next().unwrap_or_default();
-    SourceError { message: format!("{} ({path})", error.message), ..error }
-}
-
 /// The values of some metrics; none where an answer was empty, which means that a name is not there.
 async fn ask<S: AsRef<str>>(session: &Session, path: &str, names: &[S]) -> Result<Option<Vec<Metric>>, SourceError> {
     let mut all = Vec::new();
     for list in metrics::lists(names) {
-        let rows: Vec<Metric> = get(session, &format!("{path}?get={list}&agg=min,max,avg,sum")).await?;
+        let rows: Vec<Metric> = session.get_json(&format!("{path}?get={list}&agg=min,max,avg,sum")).await?;
         if rows.is_empty() {
             return Ok(None);
         }
@@ -260,12 +250,12 @@ async fn ask<S: AsRef<str>>(session: &Session, path: &str, names: &[S]) -> Resul
 
 /// Restarts so far. Read together with the uptime, which is there exactly when the job ran.
 async fn restarts(session: &Session, job_path: &str) -> Result<Option<Count>, SourceError> {
-    let rows: Vec<Metric> = get(session, &format!("{job_path}/metrics?get=numRestarts,uptime")).await?;
+    let rows: Vec<Metric> = session.get_json(&format!("{job_path}/metrics?get=numRestarts,uptime")).await?;
     Ok(rows.iter().find(|row| row.id == "numRestarts").and_then(|row| row.value.count()))
 }
 
 async fn memory_names(session: &Session) -> Result<Vec<&'static str>, SourceError> {
-    let rows: Vec<Metric> = get(session, "/taskmanagers/metrics").await?;
+    let rows: Vec<Metric> = session.get_json("/taskmanagers/metrics").await?;
     let there = |name: &&str| rows.iter().any(|row| row.id == **name);
     Ok([assemble::GC, assemble::HEAP_USED, assemble::HEAP_MAX].into_iter().filter(there).collect())
 }

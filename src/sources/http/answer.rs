@@ -21,6 +21,8 @@ pub struct Answer {
     pub status: u16,
     /// The body.
     pub bytes: Bytes,
+    /// The path that was asked for, without its query; errors name it.
+    pub(super) path: String,
     pub(super) content_type: Option<String>,
     pub(super) retry_after: Option<Duration>,
 }
@@ -29,7 +31,7 @@ impl Answer {
     /// An answer with this body, as the tests of parsers need it.
     #[cfg(test)]
     pub(crate) fn of(status: u16, body: impl Into<Bytes>) -> Self {
-        Self { status, bytes: body.into(), content_type: None, retry_after: None }
+        Self { status, bytes: body.into(), path: String::new(), content_type: None, retry_after: None }
     }
 
     /// Itself where the status is a success.
@@ -41,7 +43,7 @@ impl Answer {
     #[must_use]
     pub fn refusal(&self) -> SourceError {
         let kind = if matches!(self.status, 401 | 403) { FailureKind::Unauthorized } else { FailureKind::Status };
-        SourceError { kind, message: format!("HTTP {}", self.status), retry_after: self.retry_after }
+        SourceError { kind, message: format!("HTTP {}", self.status), retry_after: self.retry_after }.at(&self.path)
     }
 
     /// The body as JSON. Text that is no JSON is reported by its content type.
@@ -50,7 +52,7 @@ impl Answer {
             if let (FailureKind::NotJson, Some(name)) = (error.kind, &self.content_type) {
                 error.message = format!("not JSON: content type {name}");
             }
-            error
+            error.at(&self.path)
         })
     }
 }
