@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Gives work to a cluster that up.sh started:
 #   ./submit.sh DIR noop COUNT [SECONDS [PREFIX]]        tasks that only take time (default 600 s): more than slots stay PENDING
-#   ./submit.sh DIR waiting COUNT [PREFIX]               tasks that are never ready: they stay WAITING
+#   ./submit.sh DIR batch COUNT [SECONDS [PREFIX]]       batch tasks that lock the same interval: one runs, the rest stay WAITING
 #   ./submit.sh DIR shutdown ID...                       ends tasks
 #   ./submit.sh DIR strategy NAME                        how tasks are placed: fillCapacity or equalDistribution
 #   ./submit.sh DIR topic TOPIC PARTITIONS RATE SECONDS [SHARE-OF-PARTITION-0]   makes the topic and sends RATE records/s
@@ -27,9 +27,16 @@ case $what in
       post /task "{\"type\":\"noop\",\"id\":\"${3:-noop}_$i\",\"dataSource\":\"none\",\"runTime\":$((${2:-600} * 1000))}"
     done
     ;;
-  waiting)
+  batch)
     for i in $(seq "$1"); do
-      post /task "{\"type\":\"noop\",\"id\":\"${2:-waiting}_$i\",\"dataSource\":\"none\",\"isReadyResult\":\"NO\",\"runTime\":1000}"
+      post /task "{\"type\":\"index_parallel\",\"id\":\"${3:-batch}_$i\",\"context\":{\"forceTimeChunkLock\":true,\"useConcurrentLocks\":false},
+        \"spec\":{\"dataSchema\":{\"dataSource\":\"history\",\"timestampSpec\":{\"column\":\"time\",\"format\":\"iso\"},
+        \"dimensionsSpec\":{\"dimensions\":[\"key\",\"cost\"]},
+        \"transformSpec\":{\"transforms\":[{\"type\":\"labCost\",\"name\":\"cost\",\"micros\":$((${2:-600} * 1000000))}]},
+        \"granularitySpec\":{\"segmentGranularity\":\"day\",\"intervals\":[\"2026-01-01/2026-01-02\"]}},
+        \"ioConfig\":{\"type\":\"index_parallel\",\"inputFormat\":{\"type\":\"json\"},
+        \"inputSource\":{\"type\":\"inline\",\"data\":\"{\\\"time\\\":\\\"2026-01-01T00:00:00Z\\\",\\\"key\\\":\\\"a\\\"}\"}},
+        \"tuningConfig\":{\"type\":\"index_parallel\"}}}"
     done
     ;;
   shutdown) for id in "$@"; do post "/task/$id/shutdown"; done ;;
