@@ -86,6 +86,14 @@ impl PolicyInput {
         if let Some(value) = self.observed_rate.as_ref().and_then(|rate| rate.switch_ratio).filter(|value| !(value.is_finite() && *value >= 0.0)) {
             say("observedRate.switchRatio", format!("{value} is out of range: expected at least 0"));
         }
+        if let Some(scalability) = &self.observed_scalability {
+            if let Some(value) = scalability.min_observations.filter(|value| !(1..=3).contains(value)) {
+                say("observedScalability.minObservations", format!("{value} is out of range: expected between 1 and 3, which is what is looked at"));
+            }
+            if let Some(value) = scalability.minimum.filter(|value| !(*value > 0.0 && *value <= 1.0)) {
+                say("observedScalability.minimum", format!("{value} is out of range: expected more than 0 and at most 1"));
+            }
+        }
         if let Some(value) = self.ineffective.as_ref().and_then(|rule| rule.threshold).filter(|value| !(*value >= 0.0 && *value <= 1.0)) {
             say("ineffective.threshold", format!("{value} is out of range: expected between 0 and 1"));
         }
@@ -163,6 +171,7 @@ impl PolicyInput {
             ("capSourcesAtPartitions", self.cap_sources_at_partitions.is_some()),
             ("wholeRecords", self.whole_records.is_some()),
             ("observedRate", self.observed_rate.is_some()),
+            ("observedScalability", self.observed_scalability.is_some()),
             ("ineffective", self.ineffective.is_some()),
             ("gaugeRates", self.gauge_rates.is_some()),
             ("doubtHolds", self.doubt_holds.is_some()),

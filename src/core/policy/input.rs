@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::terms::{
     Aggregator, Alignment, ConsumerInput, Damping, DirectionInput, Drain, FloorInput, IneffectiveInput, LookAhead, MemoryPressureInput, ObservedRateInput,
-    OnUnknownInput, PoolInput, Preset, QuotaInput,
+    ObservedScalabilityInput, OnUnknownInput, PoolInput, Preset, QuotaInput,
 };
 use crate::core::units::{Amount, Count, Duration};
 
@@ -184,6 +184,9 @@ pub struct PolicyInput {
     /// `flinkJob`: when the observed rate of a source stands for its capacity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_rate: Option<ObservedRateInput>,
+    /// `flinkJob`: whether earlier rescales tell how well a vertex scales.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_scalability: Option<ObservedScalabilityInput>,
     /// `flinkJob`: what to make of a raise that brought little.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ineffective: Option<IneffectiveInput>,

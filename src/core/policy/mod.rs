@@ -133,6 +133,9 @@ pub struct FlinkPolicy {
     pub observed_lag_threshold: Duration,
     pub observed_min_observations: u32,
     pub observed_switch_ratio: f64,
+    pub scalability_enabled: bool,
+    pub scalability_min_observations: u32,
+    pub scalability_minimum: f64,
     pub ineffective_threshold: f64,
     pub ineffective_block: bool,
     pub gauge_rates: bool,
@@ -226,6 +229,7 @@ impl PolicyInput {
         let pressure = self.memory_pressure.clone().unwrap_or_default();
         let quota = self.quota.clone().unwrap_or_default();
         let observed = self.observed_rate.clone().unwrap_or_default();
+        let scalability = self.observed_scalability.clone().unwrap_or_default();
         let ineffective = self.ineffective.clone().unwrap_or_default();
         FlinkPolicy {
             window: self.window.unwrap_or(Duration::from_mins(15)),
@@ -254,6 +258,9 @@ impl PolicyInput {
             observed_lag_threshold: observed.lag_threshold.unwrap_or(Duration::from_secs(30)),
             observed_min_observations: observed.min_observations.unwrap_or(2),
             observed_switch_ratio: observed.switch_ratio.unwrap_or(0.15),
+            scalability_enabled: scalability.enabled.unwrap_or(false),
+            scalability_min_observations: scalability.min_observations.unwrap_or(3),
+            scalability_minimum: scalability.minimum.unwrap_or(0.5),
             ineffective_threshold: ineffective.threshold.unwrap_or(0.1),
             ineffective_block: ineffective.block.unwrap_or(false),
             gauge_rates: self.gauge_rates.unwrap_or(peer),

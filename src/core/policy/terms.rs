@@ -232,6 +232,21 @@ pub struct ObservedRateInput {
     pub switch_ratio: Option<f64>,
 }
 
+/// Whether earlier rescales tell how well a vertex scales.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ObservedScalabilityInput {
+    /// Divide wishes by the coefficient that fits what the vertex could do at earlier parallelisms (default false).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    /// Earlier parallelisms that are needed, of the newest three of the last 24 hours (default 3).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_observations: Option<u32>,
+    /// The smallest coefficient that is believed (default 0.5).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub minimum: Option<f64>,
+}
+
 /// What to make of a raise that brought little.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

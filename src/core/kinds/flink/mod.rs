@@ -10,6 +10,7 @@
 mod graph;
 mod rates;
 mod reading;
+mod scalability;
 mod slots;
 mod vertex;
 mod window;
@@ -341,9 +342,10 @@ fn remember(judged: &mut Judged, job: &FlinkJobSnapshot, decisions: &mut [Decisi
         .vertices
         .iter()
         .zip(decisions)
-        .filter(|(_, decision)| !decision.wishes.is_empty() || decision.effect.is_some())
+        .filter(|(_, decision)| !decision.wishes.is_empty() || decision.effect.is_some() || !decision.capacities.is_empty())
         .map(|(vertex, decision)| {
-            (vertex.id.clone(), PartMemory { wishes: std::mem::take(&mut decision.wishes), effect: decision.effect, capacities: Vec::new() })
+            let (wishes, capacities) = (std::mem::take(&mut decision.wishes), std::mem::take(&mut decision.capacities));
+            (vertex.id.clone(), PartMemory { wishes, effect: decision.effect, capacities })
         })
         .collect();
 }

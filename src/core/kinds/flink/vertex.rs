@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! target capacity(u) = catch-up + [change] x demand x restart / catchUpWithin + demand / u
-//! wish = target capacity(targetUtilization) / capacity x parallelism
+//! wish = target capacity(targetUtilization) / capacity / scalability x parallelism
 //! ```
 //!
 //! A vertex is moved when its capacity lies outside its band: below `target capacity(utilizationMax)` without the
@@ -11,11 +11,11 @@
 //! be asked for is at least what it does; one that is busier than the target is never lowered.
 //! Source: flink-autoscaler `JobVertexScaler`, `AutoScalerUtils`.
 
-use super::Vertex;
 use super::graph::Target;
 use super::rates::Figures;
+use super::{Vertex, scalability};
 use crate::core::decide::Case;
-use crate::core::memory::{EffectSeen, PartMemory, Wishes};
+use crate::core::memory::{CapacityAt, EffectSeen, PartMemory, Wishes, note_capacity};
 use crate::core::policy::{Alignment, FlinkPolicy, Policy};
 use crate::core::reasons::{LimitCode, Maybe, Num, Rate, Reason, Secs, Share};
 use crate::core::sizing::align::{self, FlinkMode};
@@ -56,6 +56,8 @@ pub struct Decision {
     pub wishes: Wishes,
     /// The newest raise, whose effect is still to be seen.
     pub effect: Option<EffectSeen>,
+    /// What it could do at each parallelism it has had, the present one included.
+    pub capacities: Vec<CapacityAt>,
 }
 
 /// What is true of the job as a whole.
@@ -115,19 +117,21 @@ pub fn decide(
         band,
         wishes: remembered.map(|part| part.wishes.clone()).unwrap_or_default(),
         effect: remembered.and_then(|part| part.effect).filter(|effect| effect.to == current || effect.from == current),
+        capacities: remembered.map(|part| part.capacities.clone()).unwrap_or_default(),
     };
+    let scalability = scalability::coefficient(&decision.capacities, current, case.now, &policy.flink);
     if vertex.finished == Some(true) {
         return decision;
     }
     if is_excluded(vertex, &policy.flink) {
-        let wish = wish(&band, figures, current).map(ceil_count);
+        let wish = wish(&band, figures, current, scalability).map(ceil_count);
         decision.wanted = wish;
         decision.ladder = Ladder::new(wish.unwrap_or(current));
         decision.ladder.to(LimitCode::ExcludedVertex, current, as_f64(current));
         return decision;
     }
     let doubt = doubts(vertex, figures, target, &band, policy, &mut decision.reasons);
-    let Some(wish) = wish(&band, figures, current).filter(|_| !doubt) else {
+    let Some(wish) = wish(&band, figures, current, scalability).filter(|_| !doubt) else {
         decision.held = true;
         partitions_only(vertex, policy, &mut decision);
         return decision;
@@ -135,6 +139,9 @@ pub fn decide(
     let wanted = ceil_count(wish);
     decision.wanted = Some(wanted);
     let capacity = figures.capacity.unwrap_or(f64::INFINITY);
+    if capacity.is_finite() {
+        note_capacity(&mut decision.capacities, CapacityAt { parallelism: current, capacity_per_second: capacity, at: case.now });
+    }
     let saturated = policy.flink.doubt_holds && figures.busy.is_some_and(|busy| busy >= SATURATED);
     let too_small = band.up_below.is_some_and(|least| capacity < least) || (saturated && wanted > current);
     let too_large = band.down_above.is_some_and(|most| capacity > most);
@@ -175,13 +182,13 @@ pub fn decide(
     decision
 }
 
-/// The unrounded wish.
-fn wish(band: &Band, figures: &Figures, current: Count) -> Option<f64> {
+/// The unrounded wish: more where earlier rescales brought less than their share.
+fn wish(band: &Band, figures: &Figures, current: Count, scalability: f64) -> Option<f64> {
     let (aim, capacity) = (band.aim?, figures.capacity?);
     if aim.is_infinite() || capacity.is_nan() || (capacity <= 0.0 && aim <= 0.0) {
         return None;
     }
-    Some(if capacity.is_infinite() { 0.0 } else { aim / capacity * as_f64(current) })
+    Some(if capacity.is_infinite() { 0.0 } else { aim / capacity / scalability * as_f64(current) })
 }
 
 /// True when a vertex has to stay because what is known of it contradicts itself.
