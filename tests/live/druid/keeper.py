@@ -119,6 +119,7 @@ class Keeper:
                 self.forget(n, "ended in time")
             elif now >= deadline:
                 self.forget(n, "grace is over")
+        pods = self.pods()
         for n in [n for n in pods if n not in self.going and self.main(n) is None]:
             ended = self.ended.setdefault(n, now)
             if ended == now:

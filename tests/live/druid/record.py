@@ -18,7 +18,7 @@ I = "/druid/indexer/v1"
 OVERLORD = [
     "/status", "/status/health", "/status/selfDiscovered/status",
     f"{I}/leader", f"{I}/isLeader", f"{I}/workers", f"{I}/pendingTasks", f"{I}/waitingTasks", f"{I}/runningTasks",
-    f"{I}/completeTasks?max=5", f"{I}/tasks?state=pending", f"{I}/tasks?state=waiting", f"{I}/tasks?state=running",
+    f"{I}/completeTasks?n=5", f"{I}/tasks?state=pending", f"{I}/tasks?state=waiting", f"{I}/tasks?state=running",
     f"{I}/totalWorkerCapacity", f"{I}/worker", f"{I}/scaling", f"{I}/supervisor?full",
 ]
 COORDINATOR = [
