@@ -7,7 +7,7 @@
 #   ./submit.sh DIR topic TOPIC PARTITIONS RATE SECONDS [SHARE-OF-PARTITION-0]   makes the topic and sends RATE records/s
 #   ./submit.sh DIR supervisor NAME                      a Kafka supervisor that reads the topic NAME; settings by environment:
 #       TASKS 1  REPLICAS 1  MICROS 1000 (a record takes a task so long)  DURATION PT2M (of a task)  STOP (stopTaskCount)
-#       SCALER '{...}' (autoScalerConfig)  OFFSETS PT30S (offsetFetchPeriod)
+#       SCALER '{...}' (autoScalerConfig)  OFFSETS PT30S (offsetFetchPeriod)  IDLE ms (inactiveAfterMillis)
 set -euo pipefail
 here=$(cd "$1" && pwd)
 what=$2
@@ -53,7 +53,8 @@ case $what in
       \"ioConfig\":{\"type\":\"kafka\",\"topic\":\"$1\",\"inputFormat\":{\"type\":\"json\"},
       \"consumerProperties\":{\"bootstrap.servers\":\"127.0.0.1:$KAFKA_PORT\"},\"useEarliestOffset\":true,
       \"taskCount\":${TASKS:-1},\"replicas\":${REPLICAS:-1},\"taskDuration\":\"${DURATION:-PT2M}\",\"period\":\"PT5S\",\"startDelay\":\"PT1S\"
-      ${STOP:+,\"stopTaskCount\":$STOP}${SCALER:+,\"autoScalerConfig\":$SCALER}},
+      ${STOP:+,\"stopTaskCount\":$STOP}${SCALER:+,\"autoScalerConfig\":$SCALER}
+      ${IDLE:+,\"idleConfig\":{\"enabled\":true,\"inactiveAfterMillis\":$IDLE}}},
       \"tuningConfig\":{\"type\":\"kafka\",\"maxRowsInMemory\":20000,\"offsetFetchPeriod\":\"${OFFSETS:-PT30S}\"}}}"
     ;;
   *)
