@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Records what a cluster of the lab answers at one moment, as fixtures.
 
-  ./record.py DIR OUT MOMENT [--base NAME=URL]... [--host HOST:PORT] [--set overlord,worker,coordinator,supervisor] ...
+  ./record.py DIR OUT MOMENT --base URL --version VERSION --note TEXT [--set overlord,coordinator,worker | none]
+      [--supervisor ID]... [--get PATH]... [--post PATH]... [--prefix NAME] [--auth USER:PASSWORD]
 
-Writes OUT/MOMENT/_index.json and one file for each answer, as it was sent (only DIR is written as /opt/lab).
+Writes OUT/MOMENT/_index.json and one file for each answer, as it was sent (only DIR is written as /opt/lab). What is asked
+is added to a moment that is there already.
 """
 
 import argparse
+import base64
 import http.client
 import json
 import re
@@ -34,7 +37,6 @@ def ask(base, method, path, auth=None):
     connection = http.client.HTTPConnection(url.hostname, url.port, timeout=20)
     headers = {"Accept": "application/json"}
     if auth:
-        import base64
         headers["Authorization"] = "Basic " + base64.b64encode(auth.encode()).decode()
     try:
         connection.request(method, path, headers=headers)
@@ -58,7 +60,7 @@ def main():
     p.add_argument("out")
     p.add_argument("moment")
     p.add_argument("--base", required=True, help="URL of the server that is asked")
-    p.add_argument("--set", default="overlord", help="of overlord coordinator worker supervisor, with commas; or none")
+    p.add_argument("--set", default="overlord", help="of overlord coordinator worker, with commas; or none")
     p.add_argument("--supervisor", action="append", default=[], help="ask for all of this supervisor")
     p.add_argument("--get", action="append", default=[])
     p.add_argument("--post", action="append", default=[])

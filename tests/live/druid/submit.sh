@@ -45,6 +45,8 @@ case $what in
     java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx96m -cp "$here/kafka-classes:$here/conf/common:$KAFKA_LIB/*" lab.Produce "127.0.0.1:$KAFKA_PORT" "$@"
     ;;
   supervisor)
+    more=${STOP:+,\"stopTaskCount\":$STOP}${SCALER:+,\"autoScalerConfig\":$SCALER}
+    if [ -n "${IDLE:-}" ]; then more+=",\"idleConfig\":{\"enabled\":true,\"inactiveAfterMillis\":$IDLE}"; fi
     post /supervisor "{\"type\":\"kafka\",\"spec\":{\"dataSchema\":{\"dataSource\":\"$1\",
       \"timestampSpec\":{\"column\":\"time\",\"format\":\"iso\"},
       \"dimensionsSpec\":{\"dimensions\":[\"key\",{\"type\":\"long\",\"name\":\"value\"},\"cost\"]},
@@ -53,8 +55,7 @@ case $what in
       \"ioConfig\":{\"type\":\"kafka\",\"topic\":\"$1\",\"inputFormat\":{\"type\":\"json\"},
       \"consumerProperties\":{\"bootstrap.servers\":\"127.0.0.1:$KAFKA_PORT\"},\"useEarliestOffset\":true,
       \"taskCount\":${TASKS:-1},\"replicas\":${REPLICAS:-1},\"taskDuration\":\"${DURATION:-PT2M}\",\"period\":\"PT5S\",\"startDelay\":\"PT1S\"
-      ${STOP:+,\"stopTaskCount\":$STOP}${SCALER:+,\"autoScalerConfig\":$SCALER}
-      ${IDLE:+,\"idleConfig\":{\"enabled\":true,\"inactiveAfterMillis\":$IDLE}}},
+      $more},
       \"tuningConfig\":{\"type\":\"kafka\",\"maxRowsInMemory\":20000,\"offsetFetchPeriod\":\"${OFFSETS:-PT30S}\"}}}"
     ;;
   *)
