@@ -86,3 +86,58 @@ fn a_paused_job_stays_whatever_its_bounds_say() {
     let advice = ask(0, json!({ "snapshot": job(0, 0.6, &json!({})), "policy": { "min": 6, "paused": true } }));
     assert_eq!((advice.recommended, advice.outcome == Outcome::Change), (Some(4), false), "{:?}", codes(&advice));
 }
+
+/// Enrich-like: one source at parallelism 1 that reads 2000/s of 6000/s and is busy all the time.
+fn overloaded(seconds: i64, since: i64, busy: f64, records: i64) -> Value {
+    let source = json!({ "id": "source", "name": "Source: orders", "parallelism": 1, "maxParallelism": 128, "inputs": [],
+        "busyRatio": { "max": busy, "avg": busy }, "accumulatedBusySeconds": (seconds - since).max(0), "recordsIn": records, "recordsOut": records,
+        "recordsInPerSecond": 300, "recordsOutPerSecond": 300, "pendingRecords": 4000 * (seconds - since) });
+    json!({ "observedAt": time(seconds).to_string(), "state": "RUNNING", "runningSince": time(since).to_string(), "vertices": [source], "slotsPerTaskManager": 1 })
+}
+
+#[test]
+fn nothing_is_decided_on_what_a_start_leaves_in_averages_and_first_readings() {
+    // two minutes after its start, of which it settles for one: the gauge still climbs, and before it all were said to be busy or idle
+    let policy = json!({ "window": "3m", "stabilizationAfterStart": "1m", "restart": "10s" });
+    let history: Vec<Value> = (1..=5).map(|n| overloaded(10 * n, 0, f64::from(u8::from(n < 3)), 2000 * 10 * n)).collect();
+    let early = ask(65, json!({ "snapshot": overloaded(65, 0, 1.0, 130_000), "history": history, "policy": policy }));
+    assert_eq!((early.recommended, early.outcome), (Some(1), Outcome::Hold), "one settled reading tells no growth: {:?}", codes(&early));
+    let mut history = history;
+    history.extend((7..=12).map(|n| overloaded(10 * n, 0, 1.0, 20_000 * n)));
+    let later = ask(130, json!({ "snapshot": overloaded(130, 0, 1.0, 260_000), "history": history, "policy": policy }));
+    let figures = later.parts[0].vertex.as_ref().expect("figures");
+    assert_eq!((figures.target_per_second, figures.capacity_per_second), (Some(6000.0), Some(2000.0)), "{:?}", codes(&later));
+    assert_eq!(later.outcome, Outcome::Change);
+}
+
+#[test]
+fn one_reading_that_is_told_twice_counts_once() {
+    let policy = json!({ "window": "3m", "stabilizationAfterStart": "1m" });
+    let mut history: Vec<Value> = (7..=13).map(|n| overloaded(10 * n, 0, 1.0, 20_000 * n)).collect();
+    let once = ask(135, json!({ "snapshot": history[6], "history": history[..6], "policy": policy }));
+    history.push(history[6].clone());
+    let twice = ask(135, json!({ "snapshot": history[6], "history": history, "policy": policy }));
+    assert_eq!(once.parts, twice.parts);
+}
+
+#[test]
+fn a_vertex_near_its_limit_goes_along_with_a_rescale_that_another_one_needs() {
+    let job = |first: f64, second: f64| {
+        let vertex = |id: &str, busy: f64, inputs: Value| {
+            json!({ "id": id, "name": id, "parallelism": 4, "maxParallelism": 128, "inputs": inputs, "busyRatio": { "max": busy, "avg": busy },
+                "recordsInPerSecond": 1000, "recordsOutPerSecond": 1000, "pendingRecords": if id == "source" { json!(0) } else { Value::Null } })
+        };
+        let edge = json!([{ "from": "source", "shipStrategy": "REBALANCE" }]);
+        let policy = json!({ "restart": "1s" });
+        ask(
+            0,
+            json!({ "policy": policy, "snapshot": { "observedAt": time(0).to_string(), "state": "RUNNING", "slotsPerTaskManager": 1,
+            "vertices": [vertex("source", first, json!([])), vertex("map", second, edge)] } }),
+        )
+    };
+    let alone = job(0.95, 0.5);
+    assert_eq!(alone.parts.iter().map(|part| part.recommended).collect::<Vec<_>>(), [Some(4), Some(4)], "no rescale for it alone: {:?}", codes(&alone));
+    let joint = job(0.95, 1.0);
+    assert_eq!(joint.parts.iter().map(|part| part.recommended).collect::<Vec<_>>(), [Some(6), Some(6)], "{:?}", codes(&joint));
+    assert!(joint.parts[0].reasons.iter().any(|reason| reason.code().name() == "InsideBand"), "that it is inside its band is said");
+}

@@ -341,3 +341,18 @@ async fn the_simulated_job_is_read_with_its_partitions_in_as_many_calls_as_docum
     let second = source.read().await.expect("a reading").calls;
     assert_eq!(usize::try_from(second).expect("few"), snapshot.vertices.len() + 7);
 }
+
+#[tokio::test]
+async fn a_reading_for_which_nothing_was_fetched_is_as_old_as_the_one_before() {
+    let recording = Recording::open("2.3.0/chained");
+    let job = JobSelector::Id(recording.job.clone());
+    let source = FlinkSource::new(recording.serve().await, job);
+    let observed = |reading: loadline::engine::source::Reading| match reading.snapshot {
+        Snapshot::FlinkJob(snapshot) => (snapshot.observed_at, snapshot.received_at),
+        other => panic!("{other:?}"),
+    };
+    let first = observed(source.read().await.expect("a reading"));
+    let second = observed(source.read().await.expect("a reading"));
+    assert_eq!(first.0, second.0, "the totals are those of the first reading, to the last digit");
+    assert!(second.1 > first.1, "it arrived later all the same");
+}

@@ -71,6 +71,10 @@ impl History {
 
 fn push<S: Observed>(into: &mut Series<S>, from: &Series<S>, now: Timestamp, keep_seconds: f64) {
     let Some(latest) = &from.latest else { return };
+    // a source that had nothing new to say repeats the reading before, at its time
+    if latest.observed_at().is_some() && into.history.last().is_some_and(|last| last.observed_at() == latest.observed_at()) {
+        into.history.pop();
+    }
     into.history.push(Arc::clone(latest));
     into.history.retain(|reading| reading.observed_at().is_none_or(|at| seconds_between(at, now) <= keep_seconds));
     if into.history.len() > MOST {
@@ -118,6 +122,17 @@ mod tests {
         }
         let kept = history.len();
         assert!((11..=30).contains(&kept), "{kept} readings for five minutes at 30 s");
+    }
+
+    #[test]
+    fn a_reading_that_is_repeated_is_kept_once() {
+        let policy = PolicyInput::default().resolve(Kind::Backlog).expect("defaults");
+        let mut history = History::new(Kind::Backlog, &policy);
+        for seconds in [0, 0, 10, 10, 20] {
+            let asked = history.with(Some(reading(seconds)));
+            history.keep(&asked, at(seconds + 5));
+        }
+        assert_eq!(history.len(), 3);
     }
 
     #[test]

@@ -174,6 +174,7 @@ impl PolicyInput {
             ("observedScalability", self.observed_scalability.is_some()),
             ("ineffective", self.ineffective.is_some()),
             ("gaugeRates", self.gauge_rates.is_some()),
+            ("settlingReadings", self.settling_readings.is_some()),
             ("doubtHolds", self.doubt_holds.is_some()),
             ("moveAll", self.move_all.is_some()),
         ];

@@ -190,10 +190,14 @@ pub struct PolicyInput {
     /// `flinkJob`: what to make of a raise that brought little.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ineffective: Option<IneffectiveInput>,
-    /// `flinkJob`: take the input rate of vertices with inputs from the per-second gauges, which are averages over a
-    /// minute, instead of from the counters over the window (default false).
+    /// `flinkJob`: take the input rate of vertices with inputs, and busy time, from the per-second gauges, which are
+    /// averages over a minute, instead of from the totals over the window (default false).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gauge_rates: Option<bool>,
+    /// `flinkJob`: count readings of the time in which the job settled after its start (`stabilizationAfterStart`) in the
+    /// window; they mislead (default false).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settling_readings: Option<bool>,
     /// `flinkJob`: hold on doubt (default true): a vertex that is busier than the band is not lowered, a saturated one
     /// moves, a backlog that drains holds, own input wins over a contradicting edge. False gives the peer's arithmetic.
     #[serde(skip_serializing_if = "Option::is_none")]

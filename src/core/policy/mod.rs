@@ -139,6 +139,7 @@ pub struct FlinkPolicy {
     pub ineffective_threshold: f64,
     pub ineffective_block: bool,
     pub gauge_rates: bool,
+    pub settling_readings: bool,
     pub doubt_holds: bool,
     pub move_all: bool,
 }
@@ -264,6 +265,7 @@ impl PolicyInput {
             ineffective_threshold: ineffective.threshold.unwrap_or(0.1),
             ineffective_block: ineffective.block.unwrap_or(false),
             gauge_rates: self.gauge_rates.unwrap_or(peer),
+            settling_readings: self.settling_readings.unwrap_or(peer),
             doubt_holds: self.doubt_holds.unwrap_or(!peer),
             move_all: self.move_all.unwrap_or(peer),
         }

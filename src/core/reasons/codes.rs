@@ -195,6 +195,8 @@ reasons! {
         /// A vertex could do with less.
         VertexSpare (SpareCapacity) { name: String, parallelism: Count, target_per_second: Rate, capacity_per_second: Maybe<Rate>, target_utilization: Share, needed: Num }
             "{name} has to process {target_per_second} and can do {capacity_per_second} at parallelism {parallelism}; {needed} would do at {target_utilization} busy";
+        /// A vertex inside its band goes along with a rescale that another one needs.
+        RaisedAlong (InsideBand) { name: String } "{name} alone would not be worth a rescale; so near its limit it would be the next, and goes along with this one";
         /// All vertices are inside their bands.
         JobInsideBand (InsideBand) { vertices: Count, busiest: String, busy_ratio: Maybe<Share> } "all {vertices} vertices are inside their bands; the busiest is {busiest} at {busy_ratio}";
     }

@@ -48,6 +48,27 @@ pub fn job(row: &JobRow, job: &Job) -> FlinkJobSnapshot {
     }
 }
 
+/// The totals of all vertices, to the bit. None where no vertex reports its busy time: such totals may well stand still.
+#[must_use]
+pub fn totals(job: &Job) -> Option<Vec<[u64; 5]>> {
+    let bits = |number: Number| number.0.unwrap_or(-1.0).to_bits();
+    let times = job.vertices.iter().any(|vertex| vertex.metrics.accumulated_busy_time.0.is_some_and(|millis| millis > 0.0));
+    let all = || job.vertices.iter().map(|vertex| &vertex.metrics);
+    times.then(|| {
+        all()
+            .map(|totals| {
+                [
+                    bits(totals.read_records),
+                    bits(totals.write_records),
+                    bits(totals.accumulated_busy_time),
+                    bits(totals.accumulated_idle_time),
+                    bits(totals.accumulated_backpressured_time),
+                ]
+            })
+            .collect()
+    })
+}
+
 /// Tasks by state: from the overview, which is not cached; while that has none, from the vertices.
 fn tasks(row: &JobRow, job: &Job) -> Option<TaskCounts> {
     let listed = |state: &str| row.tasks.get(state).copied().and_then(Number::count).unwrap_or(0);
@@ -140,6 +161,18 @@ mod tests {
         assert_eq!(choose(&jobs, &JobSelector::Id("C".to_owned())).map(|row| row.state.as_str()), Some("FAILED"));
         let ended = overview(&[("a", "x", "FINISHED", 1), ("b", "x", "CANCELED", 2)]);
         assert_eq!(choose(&ended, &JobSelector::Name("x".to_owned())).map(|row| row.jid.as_str()), Some("b"));
+    }
+
+    #[test]
+    fn totals_differ_as_soon_as_time_has_passed_and_tell_nothing_before_they_are_there() {
+        let job = |busy: &str, idle: u64| -> Job {
+            let metrics = serde_json::json!({ "read-records": 5, "accumulated-busy-time": busy, "accumulated-idle-time": idle });
+            serde_json::from_value(serde_json::json!({ "jid": "j", "state": "RUNNING", "vertices": [{ "id": "a", "parallelism": 1, "metrics": metrics }] }))
+                .expect("a job")
+        };
+        assert_eq!(totals(&job("10.0", 100)), totals(&job("10.0", 100)));
+        assert_ne!(totals(&job("10.0", 100)), totals(&job("10.0", 5100)), "an idle task's idle time goes on");
+        assert_eq!((totals(&job("NaN", 0)), totals(&job("0", 0))), (None, None));
     }
 
     #[test]

@@ -4,9 +4,12 @@
 //! How old the figures are: the `JobManager` fetches metrics from the `TaskManagers` only when somebody asks, at most
 //! each `metrics.fetcher.update-interval` (10 s), and answers at once from what it has. After a silence the first answer
 //! is therefore as old as the silence. So each reading asks for one metric first, waits [`FETCH_TIME`], and then reads.
-//! `observedAt` is the time of that read. What remains: where somebody asked within the 10 s before, nothing is fetched,
-//! and the figures are up to 10 s older than `observedAt`; `/jobs/:id` is cached for 3 s besides, so that it may be that
-//! much behind the state, which is taken from `/jobs/overview`; and rates are averages over the last 60 s.
+//! `observedAt` is the time of that read, unless the totals are to the last digit those of the reading before: then
+//! nothing was fetched in between, since a task that runs is busy, idle or held back all the time, and the figures are
+//! as old as they were. Without that a counter would seem to stand still for one reading and to leap in the next. What
+//! remains: where somebody else asks, the figures may be up to one interval older than `observedAt`; `/jobs/:id` is
+//! cached for 3 s besides, so that it may be that much behind the state, which is taken from `/jobs/overview`; and rates
+//! are averages over the last 60 s.
 //!
 //! A job of V vertices takes V + 7 calls, and now and then one more for each source, whose metric names are listed
 //! anew once they are [`NAMES_AGE`] old, or where the vertices, their parallelism or their attempt changed.
@@ -25,7 +28,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use self::metrics::{OF_TASKS, Values};
 use self::wire::{Job, JobRow, JobsOverview, Metric, Overview, TaskManagers};
 use crate::core::kinds::flink::{JobMemory, Vertex};
-use crate::core::units::Count;
+use crate::core::units::{Count, Timestamp};
 use crate::engine::clock;
 use crate::engine::source::{BoxFuture, FailureKind, Reading, Snapshot, Source, SourceError};
 use crate::sources::http::{Client, Session};
@@ -71,7 +74,12 @@ struct Known {
     topology: Topology,
     names: HashMap<String, Names>,
     memory: Option<Vec<&'static str>>,
+    /// The totals as they were last fetched, and when they were first read.
+    fetched: Option<(Totals, Timestamp)>,
 }
+
+/// The totals of all vertices of a job, exactly as they were sent: equal ones are of one fetch.
+type Totals = (String, Vec<[u64; 5]>);
 
 /// What the names of metrics depend on: the job, and for each vertex its id, parallelism and the start of its attempt.
 type Topology = (String, Vec<(String, Option<Count>, Option<Count>)>);
@@ -112,8 +120,9 @@ impl FlinkSource {
             tokio::try_join!(prompted, session.get_json::<Overview>("/overview"), session.get_json::<TaskManagers>("/taskmanagers"))?;
 
         // the overview again would show a state that changed meanwhile, at the price of a call: the next reading sees it
-        let observed_at = clock::now();
+        let asked_at = clock::now();
         let job = self.details(&session, &job_path).await?;
+        let observed_at = self.fetched_at(&job, asked_at);
         let mut snapshot = assemble::job(row, &job);
         self.forget_unless_same(&job);
         let (vertices, restarts, memory) =
@@ -193,6 +202,19 @@ impl FlinkSource {
 
     fn kept(&self, vertex: &Vertex) -> Option<Names> {
         self.known().names.get(&vertex.id).filter(|names| clock::instant().duration_since(names.listed) < NAMES_AGE).cloned()
+    }
+
+    /// When the totals of this answer were fetched: when they were first read, as far as they tell.
+    fn fetched_at(&self, job: &Job, asked_at: Timestamp) -> Timestamp {
+        let totals = assemble::totals(job).map(|totals| (job.jid.clone(), totals));
+        let mut known = self.known();
+        if let (Some(totals), Some((before, at))) = (&totals, &known.fetched)
+            && totals == before
+        {
+            return *at;
+        }
+        known.fetched = totals.map(|totals| (totals, asked_at));
+        asked_at
     }
 
     fn forget_unless_same(&self, job: &Job) {

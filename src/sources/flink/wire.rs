@@ -162,6 +162,10 @@ pub struct Totals {
     pub write_records_complete: Option<bool>,
     /// Milliseconds busy.
     pub accumulated_busy_time: Number,
+    /// Milliseconds without input.
+    pub accumulated_idle_time: Number,
+    /// Milliseconds waiting for a slower vertex downstream.
+    pub accumulated_backpressured_time: Number,
 }
 
 /// The plan in `/jobs/:id`.

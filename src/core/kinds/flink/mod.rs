@@ -64,6 +64,11 @@ pub fn advise(request: &Request, series: &Series<FlinkJobSnapshot>) -> Advice {
 fn decide(case: &Case<'_>, trust: &Trust, series: &Series<FlinkJobSnapshot>, job: &FlinkJobSnapshot, slots: &slots::Slots, mut judged: Judged) -> Advice {
     let policy = case.policy;
     let window = Window::collect(case, series, job);
+    if let Some(reason) = window.no_base.clone().filter(|_| !judged.one_shot) {
+        judged.hold.push(reason);
+        judged.parts = job.vertices.iter().map(unchanged).collect();
+        return conclude(case, trust, judged, |count, _, _| count);
+    }
     let figures: Vec<Figures> =
         job.vertices.iter().enumerate().map(|(position, vertex)| rates::figures(window.of_vertex(position), vertex, &policy.flink)).collect();
     let targets = Graph::of(job).targets(job, &figures, policy);

@@ -14,6 +14,9 @@ use super::{Spread, Vertex};
 use crate::core::policy::{Aggregator, FlinkPolicy};
 use crate::core::units::{Known, as_f64};
 
+/// Busy time is taken from its totals when they tell of at least so long.
+const SHORTEST_BASE_SECONDS: f64 = 5.0;
+
 /// Figures of one vertex. Rates are records per second; infinite means "more than can be told".
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures {
@@ -115,7 +118,8 @@ pub fn figures<'a>(states: impl Iterator<Item = (f64, &'a Vertex)>, latest: &Ver
     }
     let is_source = latest.is_source();
     let (mut input, mut output, mut busy_total, mut lag) = (Slope::default(), Slope::default(), Slope::default(), Slope::default());
-    let (mut busy, mut input_gauge, mut output_gauge, mut observed) = (Mean::default(), Mean::default(), Mean::default(), Mean::default());
+    let (mut busy, mut busy_mean, mut input_gauge, mut output_gauge, mut observed) =
+        (Mean::default(), Mean::default(), Mean::default(), Mean::default(), Mean::default());
     for (at, vertex) in states {
         let complete = vertex.records_complete != Some(false);
         // where some records are missing a rate is still a rate, but a zero may be a missing one
@@ -130,7 +134,9 @@ pub fn figures<'a>(states: impl Iterator<Item = (f64, &'a Vertex)>, latest: &Ver
         }
         // totals that are not all there yet are no zero: the next reading would look like a burst
         if let Some(seconds) = vertex.accumulated_busy_seconds.known().filter(|_| complete) {
-            busy_total.add(at, seconds, true);
+            // busy is what is not idle, and idle time is booked when it ends: the total may go back a little
+            let restarted = busy_total.last.is_some_and(|(_, earlier)| seconds < earlier / 2.0);
+            busy_total.add(at, seconds, restarted);
         }
         if let Some(rate) = vertex.records_in_per_second.known().filter(counts) {
             input_gauge.add(rate);
@@ -140,6 +146,9 @@ pub fn figures<'a>(states: impl Iterator<Item = (f64, &'a Vertex)>, latest: &Ver
         }
         if let Some(share) = vertex.busy_ratio.and_then(|spread| aggregate(spread, policy.busy_aggregator)) {
             busy.add(share.min(1.0));
+            if let Some(mean) = vertex.busy_ratio.and_then(|spread| spread.avg.known()) {
+                busy_mean.add(mean.min(1.0));
+            }
         }
         if is_source {
             let records = vertex.pending_records.or(policy.missing_backlog_is_zero.then_some(0));
@@ -158,7 +167,11 @@ pub fn figures<'a>(states: impl Iterator<Item = (f64, &'a Vertex)>, latest: &Ver
         Aggregator::Avg => (busy_total.per_second().map(|rate| rate / parallelism).or(busy.value()), input_rate),
         Aggregator::Max | Aggregator::Min => {
             let gauge = if is_source || !policy.gauge_rates { None } else { input_gauge.value() };
-            (busy.value(), gauge.or(input_rate))
+            // the gauges are averages of up to a minute, and lag behind every change; the totals do not
+            let by_total = busy_total.per_second().filter(|_| !policy.gauge_rates && busy_total.seconds >= SHORTEST_BASE_SECONDS);
+            let skew = busy.value().zip(busy_mean.value()).map_or(1.0, |(stands, mean)| if mean > 0.0 { stands / mean } else { 1.0 });
+            let by_total = by_total.map(|rate| (rate / parallelism * skew).clamp(0.0, 1.0)).filter(|_| busy.value().is_some());
+            (by_total.or(busy.value()), gauge.or(input_rate))
         }
     };
     let busy_based = busy_share.zip(numerator).map(|(busy, rate)| if rate <= 0.0 || busy <= 0.0 { f64::INFINITY } else { rate / busy });

@@ -7,7 +7,8 @@
 //!
 //! A vertex is moved when its capacity lies outside its band: below `target capacity(utilizationMax)` without the
 //! restart, or above `target capacity(utilizationMin)` with it. The wish is then cut by steps, bounds, key groups and
-//! partitions, and aligned. A vertex that is saturated is outside its band whatever the rates say, since what it could
+//! partitions, and aligned. One inside its band, but so near its edge that it would be the next, is raised along with
+//! another that has to be. A vertex that is saturated is outside its band whatever the rates say, since what it could
 //! be asked for is at least what it does; one that is busier than the target is never lowered.
 //! Source: flink-autoscaler `JobVertexScaler`, `AutoScalerUtils`.
 
@@ -147,20 +148,19 @@ pub fn decide(
     let too_large = band.down_above.is_some_and(|most| capacity > most);
     decision.outside = too_small || too_large;
     decision.ladder = Ladder::new(wanted);
-    if !decision.outside && !policy.flink.move_all {
+    // the restart that another vertex needs is paid once: one that would be next goes along
+    let next = policy.flink.doubt_holds && wanted > current && capacity < strained_below(target, facts, policy);
+    if !decision.outside && !next && !policy.flink.move_all {
         decision.ladder.to(LimitCode::InsideOwnBand, current, 0.0);
         // a vertex that was well placed a moment ago is not lowered in the next: the window has to know of it
         decision.wishes.record(case.now, current, case.policy.scale_down.stabilization.longer(case.policy.scale_up.stabilization));
-        decision.reasons.insert(
-            0,
-            Reason::InsideBand {
-                capacity_per_second: Rate(capacity),
-                scale_up_below_per_second: Rate(band.up_below.unwrap_or(0.0)),
-                scale_down_above_per_second: Maybe(band.down_above.map(Rate)),
-            },
-        );
+        decision.reasons.insert(0, inside(&band, capacity));
     } else {
         decision.reasons.insert(0, why(vertex, target, figures, wish, current, facts, policy));
+        if !decision.outside && next {
+            decision.reasons.push(inside(&band, capacity));
+            decision.reasons.push(Reason::RaisedAlong { name: vertex.label().to_owned() });
+        }
         if saturated {
             decision.reasons.push(Reason::Saturated { name: vertex.label().to_owned(), busy_ratio: Share(figures.busy.unwrap_or(1.0)), parallelism: current });
         }
@@ -180,6 +180,20 @@ pub fn decide(
     }
     partitions_only(vertex, policy, &mut decision);
     decision
+}
+
+fn inside(band: &Band, capacity: f64) -> Reason {
+    Reason::InsideBand {
+        capacity_per_second: Rate(capacity),
+        scale_up_below_per_second: Rate(band.up_below.unwrap_or(0.0)),
+        scale_down_above_per_second: Maybe(band.down_above.map(Rate)),
+    }
+}
+
+/// A capacity below this is inside its band, but beyond the peak limit of the same-peak rule.
+fn strained_below(target: &Target, facts: &JobFacts, policy: &Policy) -> f64 {
+    let limit = policy.target_utilization + (policy.flink.utilization_max - policy.target_utilization).max(0.0) * 2.0 / 3.0;
+    target_capacity(target, limit, Some(facts.restart_seconds), policy).unwrap_or(0.0)
 }
 
 /// The unrounded wish: more where earlier rescales brought less than their share.

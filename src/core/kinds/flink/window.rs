@@ -1,15 +1,18 @@
 //! The readings that one decision rests on: those of the window, since the job last started or was rescaled.
 //!
 //! Totals start anew with every restart and rescale, and averages of that time mislead. So readings from before the
-//! newest start, of another job id, of fewer restarts or of another parallelism are left out, and the window begins
-//! anew. Source: Flink REST API; flink-autoscaler `ScalingMetricCollector`.
+//! newest start, of another job id, of fewer restarts or of another parallelism are left out, and so are those of the
+//! time in which the job settled after its start (`settlingReadings` keeps them), and the window begins anew. Source: Flink REST API; flink-autoscaler `ScalingMetricCollector`.
 
 use super::{FlinkJobSnapshot, Vertex};
 use crate::core::decide::Case;
 use crate::core::reasons::{Reason, Secs};
 use crate::core::request::Series;
 use crate::core::trust;
-use crate::core::units::{Timestamp, seconds_between};
+use crate::core::units::{Timestamp, seconds_between, shifted};
+
+/// The longest wait for rates after a start has settled.
+const LONGEST_BASE_SECONDS: f64 = 60.0;
 
 /// Readings in order of time; the newest last.
 pub struct Window<'a> {
@@ -17,6 +20,8 @@ pub struct Window<'a> {
     pub samples: Vec<(f64, &'a FlinkJobSnapshot)>,
     /// Why nothing may be lowered yet.
     pub not_full: Option<Reason>,
+    /// Why there are no rates yet to decide on.
+    pub no_base: Option<Reason>,
     /// How long the newest rescale took, at most: from the last reading of the life before until the job ran again.
     pub rescale_seconds: Option<f64>,
     /// The vertex of each sample at each position of the newest reading; `None` where it is not in that sample.
@@ -32,12 +37,18 @@ impl<'a> Window<'a> {
         let mut samples: Vec<(f64, &FlinkJobSnapshot)> = Vec::with_capacity(series.history.len() + 1);
         let mut oldest = None;
         let mut rescale_seconds = None;
+        let settles = case.policy.flink.stabilization_after_start.seconds();
+        let settled_from = latest.running_since.filter(|_| !case.policy.flink.settling_readings).map(|since| shifted(since, settles));
         // newest first, until something has started anew
         for job in series.history.iter().rev() {
             let measured = trust::measured_at(job.as_ref(), case.now);
             if is_older_life(job, latest, measured) {
                 rescale_seconds = latest.running_since.filter(|_| rescaled(job, latest)).map(|since| seconds_between(measured, since).max(0.0));
                 break;
+            }
+            // averages and totals of the time right after a start mislead, whatever came after; one time is one reading
+            if settled_from.is_some_and(|from| measured < from) || (job.observed_at.is_some() && job.observed_at == latest.observed_at) {
+                continue;
             }
             let seconds = at(job);
             oldest = Some(seconds);
@@ -59,14 +70,30 @@ impl<'a> Window<'a> {
         };
         let not_full =
             (have + 1e-6 < length).then(|| Reason::WindowNotFull { have_seconds: Secs(have.max(0.0)), window_seconds: case.policy.flink.window.into() });
+        let no_base = if case.policy.flink.settling_readings { None } else { no_base(case, latest, &samples) };
         let columns = samples.iter().map(|(_, job)| column(job, latest)).collect();
-        Self { samples, not_full, rescale_seconds, columns }
+        Self { samples, not_full, no_base, rescale_seconds, columns }
     }
 
     /// The states of one vertex over the window, oldest first.
     pub fn of_vertex(&self, position: usize) -> impl Iterator<Item = (f64, &'a Vertex)> + '_ {
         self.samples.iter().zip(&self.columns).filter_map(move |((at, _), column)| Some((*at, column.get(position).copied().flatten()?)))
     }
+}
+
+/// A job that has just settled, or that has just been met, is measured for a while before anything is decided: what the
+/// first readings show is the rest of the start, the backlog's growth needs two of them, and a raise that falls short
+/// has to be paid for twice. A third of the window is waited for, a minute at most.
+fn no_base(case: &Case<'_>, latest: &FlinkJobSnapshot, samples: &[(f64, &FlinkJobSnapshot)]) -> Option<Reason> {
+    let policy = &case.policy.flink;
+    let wanted = (policy.window.seconds() / 3.0).min(LONGEST_BASE_SECONDS);
+    let have = samples.first().zip(samples.last()).map_or(0.0, |(first, last)| last.0 - first.0);
+    let settled = latest.running_since.map(|since| seconds_between(since, case.now) - policy.stabilization_after_start.seconds());
+    let met = case.memory.filter(|_| samples.len() < 2).map(|memory| seconds_between(memory.since, case.now));
+    // readings that stay away are another matter: this wait is over when they could have been there twice
+    let waits = [settled, met].into_iter().flatten().any(|seconds| seconds < 2.0 * wanted);
+    let detail = || format!("rates are measured over {} so far, and over {} before anything is decided on them", Secs(have), Secs(wanted));
+    (waits && have + 1e-6 < wanted).then(|| Reason::DemandUnknown { detail: detail() })
 }
 
 /// True when a reading belongs to the time before the newest start or rescale.
