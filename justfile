@@ -8,9 +8,9 @@ check:
 ci:
     .ci/run
 
-# the service against a real Flink (about four minutes; needs a JDK and Python)
-live:
-    .ci/run live
+# the service against real servers (needs a JDK and Python); `just live flink-loop` is the whole loop (about an hour)
+live what="ci":
+    .ci/run live{{ if what == "ci" { "" } else { "-" + what } }}
 
 # accept what the goldens say now: look at the difference before you commit it
 bless:

@@ -45,6 +45,15 @@ impl Exposition {
     }
 }
 
+impl Exposition {
+    /// The value of the series of a target that has these labels too.
+    pub fn labelled(&self, name: &str, target: &str, more: &[(&str, &str)]) -> Option<f64> {
+        let has = |labels: &Labels, label: &str, value: &str| labels.get(label).is_some_and(|found| found == value);
+        let fits = |labels: &Labels| has(labels, "target", target) && more.iter().all(|(label, value)| has(labels, label, value));
+        self.samples.iter().find(|((each, labels), _)| each == name && fits(labels)).map(|(_, value)| *value)
+    }
+}
+
 /// `name{label="value",...} number`.
 #[track_caller]
 fn sample(line: &str) -> (String, Labels, f64) {

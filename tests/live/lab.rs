@@ -8,32 +8,45 @@ use std::time::Duration;
 use loadline::engine::clock;
 use reqwest::Client;
 use serde_json::Value;
+use tokio::sync::{Mutex, MutexGuard};
 
 /// The first start downloads 330 MB.
 const START_LIMIT: Duration = Duration::from_secs(420);
+
+/// Two cores carry one cluster: tests wait for each other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 /// A running cluster; it is stopped when this is dropped.
 pub struct Lab {
     dir: PathBuf,
     port: u16,
     client: Client,
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl Lab {
     /// Starts a cluster with these jobs of `flink/submit.sh`, and waits until all their tasks run.
     pub async fn start(jobs: &str) -> Self {
+        Self::start_with(jobs, &[]).await
+    }
+
+    /// The same with more of the settings of `flink/up.sh`.
+    pub async fn start_with(jobs: &str, settings: &[(&str, &str)]) -> Self {
+        let alone = ONE_AT_A_TIME.lock().await;
         let began = clock::instant();
         // one place for all runs: a run that was killed leaves a cluster there, which the next one stops
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("live-lab");
         down(&dir);
         let _ = std::fs::remove_dir_all(&dir);
-        let lab = Self { dir, port: free_port(), client: Client::builder().no_proxy().timeout(Duration::from_secs(10)).build().unwrap() };
+        let client = Client::builder().no_proxy().timeout(Duration::from_secs(10)).build().unwrap();
+        let lab = Self { dir, port: free_port(), client, _alone: alone };
         let up = tokio::process::Command::new("bash")
             .arg(script("up.sh"))
             .arg(&lab.dir)
             .env("JOBS", jobs)
             .env("REST_PORT", lab.port.to_string())
             .env("PROM_PORT", "")
+            .envs(settings.iter().copied())
             .stdin(Stdio::null())
             .kill_on_drop(true)
             .output();
@@ -45,7 +58,7 @@ impl Lab {
             assert!(clock::instant() < limit, "not {expected} running jobs after a minute: {}\n{}", String::from_utf8_lossy(&output.stdout), lab.log());
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
-        eprintln!("live: Flink with {jobs} at {} after {:.0} s", lab.url(), began.elapsed().as_secs_f64());
+        eprintln!("live: Flink with {jobs:?} at {} after {:.0} s", lab.url(), began.elapsed().as_secs_f64());
         lab
     }
 
@@ -59,15 +72,85 @@ impl Lab {
         down(&self.dir);
     }
 
-    /// Records that wait at the source of a job, as Flink reports them.
+    /// Submits one job with arguments of its own, and waits until all its tasks run.
+    pub async fn submit(&self, arguments: &str) {
+        let submit = tokio::process::Command::new("bash")
+            .arg(script("submit.sh"))
+            .arg(&self.dir)
+            .args([self.port.to_string().as_str(), "--"])
+            .args(arguments.split_whitespace())
+            .stdin(Stdio::null())
+            .output();
+        let output = submit.await.expect("bash starts");
+        assert!(output.status.success(), "submit.sh failed: {}", String::from_utf8_lossy(&output.stderr));
+        let limit = clock::instant() + Duration::from_secs(60);
+        while self.running().await == 0 {
+            assert!(clock::instant() < limit, "no running job after a minute: {}\n{}", String::from_utf8_lossy(&output.stdout), self.log());
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    }
+
+    /// Records that wait at the sources of a job, as Flink reports them.
     pub async fn backlog(&self, job: &str) -> f64 {
-        let jobs = self.get("/jobs/overview").await;
-        let id = rows(&jobs["jobs"]).iter().find(|row| row["name"] == job).unwrap_or_else(|| panic!("no {job} in {jobs}"))["jid"].as_str().unwrap();
+        let id = self.job(job).await;
         let details = self.get(&format!("/jobs/{id}")).await;
-        let source = rows(&details["vertices"]).iter().find(|vertex| vertex["name"] == "Source: orders").unwrap()["id"].as_str().unwrap();
-        let path = format!("/jobs/{id}/vertices/{source}/subtasks/metrics?get=Source__orders.pendingRecords&agg=sum");
-        let metrics = self.get(&path).await;
-        metrics[0]["sum"].as_f64().unwrap_or_else(|| panic!("{path} has no sum: {metrics}"))
+        let mut sum = 0.0;
+        for vertex in rows(&details["vertices"]).iter().filter(|vertex| vertex["name"].as_str().unwrap().starts_with("Source: ")) {
+            let path = format!("/jobs/{id}/vertices/{}/subtasks/metrics", vertex["id"].as_str().unwrap());
+            let names = self.get(&path).await;
+            for name in rows(&names).iter().filter_map(|row| row["id"].as_str()).filter(|name| name.ends_with(".pendingRecords")) {
+                let metrics = self.get(&format!("{path}?get={name}&agg=sum")).await;
+                sum += metrics[0]["sum"].as_f64().unwrap_or_else(|| panic!("{path} has no sum: {metrics}"));
+            }
+        }
+        sum
+    }
+
+    /// The largest share of the time for which a subtask of the job is held back by one behind it, as Flink reports it.
+    pub async fn back_pressure(&self, job: &str) -> f64 {
+        let id = self.job(job).await;
+        let details = self.get(&format!("/jobs/{id}")).await;
+        let mut most: f64 = 0.0;
+        for vertex in rows(&details["vertices"]) {
+            let path = format!("/jobs/{id}/vertices/{}/subtasks/metrics?get=backPressuredTimeMsPerSecond&agg=avg", vertex["id"].as_str().unwrap());
+            most = most.max(self.get(&path).await[0]["avg"].as_f64().unwrap_or(0.0) / 1000.0);
+        }
+        most
+    }
+
+    /// How often a job has been restarted or rescaled.
+    pub async fn restarts(&self, job: &str) -> u64 {
+        let id = self.job(job).await;
+        let metrics = self.get(&format!("/jobs/{id}/metrics?get=numRestarts")).await;
+        metrics[0]["value"].as_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no numRestarts: {metrics}"))
+    }
+
+    /// The last failure of a job.
+    pub async fn failure(&self, job: &str) -> Option<String> {
+        let id = self.job(job).await;
+        let exceptions = self.get(&format!("/jobs/{id}/exceptions")).await;
+        rows(&exceptions["exceptionHistory"]["entries"]).first().map(|entry| entry["exceptionName"].to_string())
+    }
+
+    /// Kills a `TaskManager` that runs a subtask of the vertex, without a word to it.
+    pub async fn kill_task_manager_of(&self, job: &str, vertex: &str) {
+        let id = self.job(job).await;
+        let details = self.get(&format!("/jobs/{id}")).await;
+        let vertex = rows(&details["vertices"]).iter().find(|row| row["name"] == vertex).unwrap_or_else(|| panic!("no {vertex} in {details}"));
+        let subtasks = self.get(&format!("/jobs/{id}/vertices/{}", vertex["id"].as_str().unwrap())).await;
+        // up.sh names them tm-1, tm-2, ... and writes their process ids after the JobManager's
+        let name = subtasks["subtasks"][0]["taskmanager-id"].as_str().unwrap_or_else(|| panic!("no TaskManager in {subtasks}"));
+        let number: usize = name.strip_prefix("tm-").and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no number in {name}"));
+        let pids = std::fs::read_to_string(self.dir.join(format!("run-{}/pids", self.port))).unwrap();
+        let pid = pids.lines().nth(number).unwrap_or_else(|| panic!("no {name} in {pids}"));
+        let status = Command::new("kill").args(["-9", pid]).status().unwrap();
+        assert!(status.success(), "kill -9 {pid}: {status}");
+    }
+
+    async fn job(&self, name: &str) -> String {
+        let jobs = self.get("/jobs/overview").await;
+        let row = rows(&jobs["jobs"]).iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no {name} in {jobs}"));
+        row["jid"].as_str().unwrap().to_owned()
     }
 
     /// Jobs of which all tasks run.

@@ -8,6 +8,7 @@
 //! serves 4000 of them; `lab-healthy` has 1000 a second and nothing to do about it.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::print_stderr, reason = "a test fails where it panics")]
 
+mod closed_loop;
 mod exposition;
 mod lab;
 mod service;
