@@ -94,6 +94,7 @@ fn spec(name: &str, source: Arc<Scripted>, policy: serde_json::Value) -> TargetS
         display_name: name.to_owned(),
         namespace: String::new(),
         kind: Kind::Backlog,
+        cluster: None,
         policy: given.resolve(Kind::Backlog).expect("a valid policy"),
         given,
         interval: INTERVAL,

@@ -51,6 +51,7 @@ pub async fn run(what: What, out: &mut impl Write, err: &mut impl Write) -> std:
         Ok(reading) => {
             let text = match &reading.snapshot {
                 Snapshot::DruidWorkers(snapshot) => serde_json::to_string_pretty(snapshot),
+                Snapshot::DruidSupervisor(snapshot) => serde_json::to_string_pretty(snapshot),
                 Snapshot::FlinkJob(snapshot) => serde_json::to_string_pretty(snapshot),
                 Snapshot::Backlog(snapshot) => serde_json::to_string_pretty(snapshot),
             };

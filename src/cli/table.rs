@@ -103,6 +103,7 @@ const fn arrow(direction: Direction) -> &'static str {
 const fn unit(unit: Unit) -> &'static str {
     match unit {
         Unit::Replicas => "replicas",
+        Unit::Tasks => "tasks",
         Unit::TaskManagers => "TaskManagers",
         Unit::Slots => "task slots",
     }

@@ -10,6 +10,7 @@ use crate::core::request::Problem;
 use crate::engine::TargetSpec;
 use crate::engine::source::{ReplicaSource, Source, SourceError};
 use crate::sources::druid::DruidSource;
+use crate::sources::druid::supervisor::DruidSupervisorSource;
 use crate::sources::fixed::StaticReplicas;
 use crate::sources::flink::{FlinkSource, JobSelector};
 use crate::sources::http::{BasicAuth, Client, ClientOptions};
@@ -38,6 +39,7 @@ fn spec(target: &TargetConfig) -> Result<TargetSpec, Vec<Problem>> {
         display_name: target.name.clone(),
         namespace: target.namespace.clone(),
         kind: target.kind,
+        cluster: target.cluster.clone(),
         given: target.policy.clone(),
         policy,
         interval: seconds(target.interval),
@@ -57,6 +59,7 @@ fn seconds(duration: crate::core::units::Duration) -> Duration {
 fn source_key(source: &SourceConfig) -> String {
     match source {
         SourceConfig::Druid(http) => format!("druid {}", http.url),
+        SourceConfig::DruidSupervisor { http, supervisor } => format!("druid {} {supervisor:?}", http.url),
         SourceConfig::Flink { http, job } => format!("flink {} {job:?}", http.url),
     }
 }
@@ -65,6 +68,7 @@ fn source_key(source: &SourceConfig) -> String {
 pub fn source(config: &SourceConfig, timeout: Duration, grows: bool) -> Result<Arc<dyn Source>, Problem> {
     Ok(match config {
         SourceConfig::Druid(http) => Arc::new(DruidSource::new(client(http, timeout, "source.druid")?)),
+        SourceConfig::DruidSupervisor { http, supervisor } => Arc::new(DruidSupervisorSource::new(client(http, timeout, "source.druid")?, supervisor.clone())),
         SourceConfig::Flink { http, job } => {
             let job = match job {
                 FlinkJobName::Name(name) => JobSelector::Name(name.clone()),

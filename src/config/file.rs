@@ -68,9 +68,9 @@ pub struct TargetFile {
     /// The scale target's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// The kind of workload: `druidWorkers` or `flinkJob`.
+    /// The kind of workload: `druidWorkers`, `druidSupervisor` or `flinkJob`.
     pub kind: String,
-    /// The cluster that it belongs to.
+    /// The cluster that it belongs to: targets of one Druid cluster know of each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
     /// Where readings come from.
@@ -95,7 +95,7 @@ pub struct TargetFile {
 pub struct SourceFile {
     /// A Druid Router or Overlord.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub druid: Option<HttpFile>,
+    pub druid: Option<DruidFile>,
     /// A Flink JobManager.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flink: Option<FlinkFile>,
@@ -165,8 +165,12 @@ pub struct ServerOf<'a> {
 }
 
 asked_over_http! {
-    /// A source that is asked over HTTP.
-    HttpFile {}
+    /// A Druid Router or Overlord.
+    DruidFile {
+        /// The supervisor, for `druidSupervisor`: its id.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        supervisor: Option<String>,
+    }
 }
 
 asked_over_http! {

@@ -85,6 +85,13 @@ pub struct TargetConfig {
 pub enum SourceConfig {
     /// A Druid Router or Overlord.
     Druid(HttpSource),
+    /// A supervisor of a Druid cluster.
+    DruidSupervisor {
+        /// The Router or Overlord.
+        http: HttpSource,
+        /// The supervisor's id.
+        supervisor: String,
+    },
     /// A job of a Flink cluster.
     Flink {
         /// The JobManager.

@@ -61,11 +61,11 @@ fn check_name(name: &str, problems: &mut Vec<Problem>) {
 }
 
 fn kind(name: &str, problems: &mut Vec<Problem>) -> Option<Kind> {
-    let pulled = [Kind::DruidWorkers, Kind::FlinkJob];
+    let pulled = [Kind::DruidWorkers, Kind::DruidSupervisor, Kind::FlinkJob];
     let found = pulled.into_iter().find(|kind| kind.name() == name);
     if found.is_none() {
         let why = if name == Kind::Backlog.name() { "has no source in this version" } else { "is not available in this version" };
-        problems.push(Problem::new("kind", format!("\"{name}\" {why}: expected one of druidWorkers, flinkJob")));
+        problems.push(Problem::new("kind", format!("\"{name}\" {why}: expected one of druidWorkers, druidSupervisor, flinkJob")));
     }
     found
 }
@@ -89,8 +89,16 @@ fn source(target: &TargetFile, kind: Option<Kind>, problems: &mut Vec<Problem>) 
             None
         }
         (Some(druid), None) => {
+            let http = http(druid.server(), "source.druid", problems);
+            if kind == Some(Kind::DruidSupervisor) {
+                let supervisor = supervisor(druid.supervisor.as_deref(), problems)?;
+                return http.map(|http| SourceConfig::DruidSupervisor { http, supervisor });
+            }
             fits(kind, Kind::DruidWorkers, "druid", problems);
-            http(druid.server(), "source.druid", problems).map(SourceConfig::Druid)
+            if druid.supervisor.is_some() {
+                problems.push(Problem::new("source.druid.supervisor", "is a field of druidSupervisor: expected none here"));
+            }
+            http.map(SourceConfig::Druid)
         }
         (None, Some(flink)) => {
             fits(kind, Kind::FlinkJob, "flink", problems);
@@ -105,6 +113,23 @@ fn source(target: &TargetFile, kind: Option<Kind>, problems: &mut Vec<Problem>) 
             http(flink.server(), "source.flink", problems).map(|http| SourceConfig::Flink { http, job: FlinkJobName::parse(&flink.job) })
         }
     }
+}
+
+/// The id of a supervisor. It becomes a segment of a path, and must not lead to another one.
+fn supervisor(given: Option<&str>, problems: &mut Vec<Problem>) -> Option<String> {
+    let Some(id) = given else {
+        problems.push(Problem::new("source.druid.supervisor", "is missing: expected the id of a supervisor"));
+        return None;
+    };
+    if id.trim().is_empty() || matches!(id, "." | "..") || id.chars().any(char::is_control) {
+        problems.push(Problem::new("source.druid.supervisor", format!("\"{}\" is no id: expected the id of a supervisor", id.escape_default())));
+        return None;
+    }
+    if id.contains('*') {
+        problems.push(Problem::new("source.druid.supervisor", format!("\"{id}\": patterns are not available in this version: expected one supervisor's id")));
+        return None;
+    }
+    Some(id.to_owned())
 }
 
 fn fits(kind: Option<Kind>, of_source: Kind, source: &str, problems: &mut Vec<Problem>) {
@@ -188,10 +213,27 @@ fn policy(given: &PolicyInput, kind: Kind, interval: Duration, problems: &mut Ve
     if given.drain == Some(Drain::Perform) && kind == Kind::DruidWorkers {
         problems.push(Problem::new("policy.drain", "\"perform\" is not available in this version: expected advise or preStop"));
     }
+    if kind == Kind::DruidSupervisor {
+        window(&mut policy, interval, problems);
+    }
     if let Err(found) = policy.resolve(kind) {
         problems.extend(found.into_iter().map(|problem| problem.under("policy")));
     }
     policy
+}
+
+/// A window that holds the readings that it needs: filled in where the default does not.
+fn window(policy: &mut PolicyInput, interval: Duration, problems: &mut Vec<Problem>) {
+    let Ok(resolved) = policy.resolve(Kind::DruidSupervisor) else { return };
+    let readings = resolved.supervisor.min_readings;
+    let least = interval.seconds() * crate::core::units::as_f64(readings);
+    match policy.window {
+        Some(window) if window.seconds() < least => {
+            problems.push(Problem::new("policy.window", format!("{window} is shorter than {readings} intervals of {interval}: expected at least that")));
+        }
+        None if resolved.supervisor.window.seconds() < least => policy.window = Duration::parse(&format!("{}s", least.ceil())).ok(),
+        _ => {}
+    }
 }
 
 impl TargetConfig {
@@ -206,6 +248,13 @@ impl TargetConfig {
         };
         let source = match &self.source {
             SourceConfig::Druid(source) => json!({ "druid": http(source) }),
+            SourceConfig::DruidSupervisor { http: source, supervisor } => {
+                let mut druid = http(source);
+                if let Some(object) = druid.as_object_mut() {
+                    object.insert("supervisor".to_owned(), json!(supervisor));
+                }
+                json!({ "druid": druid })
+            }
             SourceConfig::Flink { http: source, job } => {
                 let mut flink = http(source);
                 let (FlinkJobName::Name(name) | FlinkJobName::Id(name)) = job;

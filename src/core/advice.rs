@@ -117,6 +117,8 @@ pub enum Direction {
 pub enum Unit {
     /// Replicas of the scale target.
     Replicas,
+    /// Reading tasks of a Druid supervisor, without their copies.
+    Tasks,
     /// `TaskManagers`.
     TaskManagers,
     /// Task slots, where the slots of a `TaskManager` are unknown.

@@ -11,6 +11,8 @@ use utoipa::ToSchema;
 pub enum Kind {
     /// Druid `MiddleManagers` or Indexers: task slots against pending tasks.
     DruidWorkers,
+    /// A Druid streaming supervisor: its reading tasks against what arrives.
+    DruidSupervisor,
     /// A Flink streaming job: true processing rates through the job graph.
     FlinkJob,
     /// Any queue with a backlog.
@@ -19,13 +21,14 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of the documentation.
-    pub const ALL: [Self; 3] = [Self::DruidWorkers, Self::FlinkJob, Self::Backlog];
+    pub const ALL: [Self; 4] = [Self::DruidWorkers, Self::DruidSupervisor, Self::FlinkJob, Self::Backlog];
 
     /// The name on the wire.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::DruidWorkers => "druidWorkers",
+            Self::DruidSupervisor => "druidSupervisor",
             Self::FlinkJob => "flinkJob",
             Self::Backlog => "backlog",
         }

@@ -1,6 +1,7 @@
 //! The decision.
 
 pub mod advice;
+pub mod cluster;
 pub mod decide;
 pub mod kind;
 pub mod kinds;
@@ -22,6 +23,7 @@ pub fn advise(request: &Request) -> Advice {
     match &request.readings {
         Readings::Backlog(series) => kinds::backlog::advise(request, series),
         Readings::DruidWorkers(series) => kinds::druid::advise(request, series),
+        Readings::DruidSupervisor(series) => kinds::supervisor::advise(request, series),
         Readings::FlinkJob(series) => kinds::flink::advise(request, series),
     }
 }

@@ -25,7 +25,11 @@ impl History {
         let stabilization = policy.scale_down.stabilization.longer(policy.scale_up.stabilization);
         // a job's own window, or what stabilization looks back on; and a little more, so that the oldest reading that is
         // kept is older than the window
-        let window = if kind == Kind::FlinkJob { policy.flink.window } else { stabilization.longer(policy.idle_before_zero) };
+        let window = match kind {
+            Kind::FlinkJob => policy.flink.window,
+            Kind::DruidSupervisor => policy.supervisor.window.longer(stabilization).longer(policy.idle_before_zero),
+            Kind::DruidWorkers | Kind::Backlog => stabilization.longer(policy.idle_before_zero),
+        };
         Self { readings: Readings::empty(kind), keep_seconds: window.seconds() * 1.2 + 120.0 }
     }
 
@@ -35,6 +39,7 @@ impl History {
         let mut readings = self.readings.clone();
         match (&mut readings, latest) {
             (Readings::DruidWorkers(series), Some(Snapshot::DruidWorkers(latest))) => series.latest = Some(Arc::new(latest)),
+            (Readings::DruidSupervisor(series), Some(Snapshot::DruidSupervisor(latest))) => series.latest = Some(Arc::from(latest)),
             (Readings::FlinkJob(series), Some(Snapshot::FlinkJob(latest))) => series.latest = Some(Arc::new(latest)),
             (Readings::Backlog(series), Some(Snapshot::Backlog(latest))) => series.latest = Some(Arc::new(latest)),
             // a source of another kind cannot be configured
@@ -49,6 +54,7 @@ impl History {
             let mut earlier = asked.clone();
             match &mut earlier {
                 Readings::DruidWorkers(series) => series.latest = None,
+                Readings::DruidSupervisor(series) => series.latest = None,
                 Readings::FlinkJob(series) => series.latest = None,
                 Readings::Backlog(series) => series.latest = None,
             }
@@ -62,6 +68,7 @@ impl History {
         let keep = self.keep_seconds;
         match (&mut self.readings, asked) {
             (Readings::DruidWorkers(into), Readings::DruidWorkers(from)) => push(into, from, now, keep),
+            (Readings::DruidSupervisor(into), Readings::DruidSupervisor(from)) => push(into, from, now, keep),
             (Readings::FlinkJob(into), Readings::FlinkJob(from)) => push(into, from, now, keep),
             (Readings::Backlog(into), Readings::Backlog(from)) => push(into, from, now, keep),
             _ => {}
@@ -98,6 +105,7 @@ mod tests {
         fn len(&self) -> usize {
             match &self.readings {
                 Readings::DruidWorkers(series) => series.history.len(),
+                Readings::DruidSupervisor(series) => series.history.len(),
                 Readings::FlinkJob(series) => series.history.len(),
                 Readings::Backlog(series) => series.history.len(),
             }

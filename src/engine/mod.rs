@@ -42,6 +42,8 @@ pub struct TargetSpec {
     pub namespace: String,
     /// The kind of workload.
     pub kind: Kind,
+    /// The cluster that it belongs to, where it is named: targets of one cluster know of each other.
+    pub cluster: Option<String>,
     /// The policy as given.
     pub given: PolicyInput,
     /// The policy in force.
@@ -98,7 +100,7 @@ impl Engine {
             if before.is_some_and(|before| before.target.configuration == spec.configuration) {
                 continue;
             }
-            let target = Arc::new(Target::new(spec.name, spec.display_name, spec.namespace, spec.kind, spec.configuration));
+            let target = Arc::new(Target::new(spec.name, spec.display_name, spec.namespace, spec.kind, spec.configuration).in_cluster(spec.cluster));
             if let Some(before) = before {
                 before.stop.cancel();
                 if before.target.kind == target.kind && before.source_key == spec.source_key {

@@ -11,9 +11,10 @@ use tracing::{debug, error, info, warn};
 
 use super::history::History;
 use super::source::{FailureKind, ReplicaSource, Snapshot, Source, SourceError};
-use super::store::{SourceHealth, SourceState, Store, Target};
+use super::store::{SourceHealth, SourceState, State, Store, Target, is_valid};
 use super::{Clock, schedule};
 use crate::core::advice::{Advice, Outcome};
+use crate::core::cluster::{self, Peer};
 use crate::core::memory::Memory;
 use crate::core::policy::{Policy, PolicyInput};
 use crate::core::request::{Observed, Readings, Replicas, Request};
@@ -160,7 +161,8 @@ impl Poller {
 
     fn decide(&mut self, snapshot: Option<Snapshot>) {
         let now = (self.clock)();
-        let readings = self.history.with(snapshot);
+        let mut readings = self.history.with(snapshot);
+        self.relate(&mut readings, now);
         if let Some(at) = measured(&readings, now) {
             self.state.observed_at = Some(at);
         }
@@ -193,6 +195,22 @@ impl Poller {
         self.store.publish(&self.target, request, advice, self.state.clone());
     }
 
+    /// Adds what the other targets of the cluster know, as far as their advice is still valid.
+    fn relate(&self, readings: &mut Readings, now: Timestamp) {
+        let Some(cluster) = &self.target.cluster else { return };
+        let states: Vec<_> = self
+            .store
+            .targets()
+            .values()
+            .filter(|other| other.cluster.as_ref() == Some(cluster) && other.name != self.target.name)
+            .map(|other| other.state())
+            .collect();
+        let valid = |state: &&Arc<State>| state.advice.as_ref().is_some_and(|advice| is_valid(advice, now));
+        let peers: Vec<Peer<'_>> =
+            states.iter().filter(valid).filter_map(|state| Some(Peer { request: state.request.as_deref()?, advice: state.advice.as_deref()? })).collect();
+        cluster::relate(readings, &peers);
+    }
+
     /// A decision that differs from the last is news; the same again is not.
     fn log(&self, advice: &Advice) {
         let before = self.target.state();
@@ -220,6 +238,7 @@ fn measured(readings: &Readings, now: Timestamp) -> Option<Timestamp> {
     }
     match readings {
         Readings::DruidWorkers(series) => at(series.latest.as_ref(), now),
+        Readings::DruidSupervisor(series) => at(series.latest.as_ref(), now),
         Readings::FlinkJob(series) => at(series.latest.as_ref(), now),
         Readings::Backlog(series) => at(series.latest.as_ref(), now),
     }

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use crate::core::kinds::{BacklogSnapshot, DruidWorkersSnapshot, FlinkJobSnapshot};
+use crate::core::kinds::{BacklogSnapshot, DruidSupervisorSnapshot, DruidWorkersSnapshot, FlinkJobSnapshot};
 use crate::core::request::{Failure, Kind, Replicas};
 
 /// A future that the engine can keep in a table.
@@ -15,6 +15,8 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub enum Snapshot {
     /// Druid `MiddleManagers` or Indexers.
     DruidWorkers(DruidWorkersSnapshot),
+    /// A Druid streaming supervisor.
+    DruidSupervisor(Box<DruidSupervisorSnapshot>),
     /// A Flink job.
     FlinkJob(FlinkJobSnapshot),
     /// Any queue.
@@ -27,6 +29,7 @@ impl Snapshot {
     pub const fn kind(&self) -> Kind {
         match self {
             Self::DruidWorkers(_) => Kind::DruidWorkers,
+            Self::DruidSupervisor(_) => Kind::DruidSupervisor,
             Self::FlinkJob(_) => Kind::FlinkJob,
             Self::Backlog(_) => Kind::Backlog,
         }

@@ -35,6 +35,8 @@ pub struct Target {
     pub namespace: String,
     /// The kind of workload.
     pub kind: Kind,
+    /// The cluster that it belongs to, where it is named.
+    pub cluster: Option<String>,
     /// The configuration in force as JSON, without secrets.
     pub configuration: serde_json::Value,
     state: ArcSwap<State>,
@@ -218,7 +220,13 @@ impl Target {
     /// A target of which nothing is known yet.
     #[must_use]
     pub fn new(name: String, display_name: String, namespace: String, kind: Kind, configuration: serde_json::Value) -> Self {
-        Self { name, display_name, namespace, kind, configuration, state: ArcSwap::default(), reads: Default::default() }
+        Self { name, display_name, namespace, kind, cluster: None, configuration, state: ArcSwap::default(), reads: Default::default() }
+    }
+
+    /// The same, as a part of a cluster.
+    #[must_use]
+    pub fn in_cluster(self, cluster: Option<String>) -> Self {
+        Self { cluster, ..self }
     }
 
     /// What is known of it, as it was stored.

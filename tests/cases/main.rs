@@ -3,6 +3,7 @@
 
 #![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod druid_supervisor;
 mod druid_workers;
 mod flink;
 mod hpa;

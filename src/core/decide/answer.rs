@@ -21,7 +21,7 @@ pub(super) fn remember(case: &Case<'_>, trust: &Trust, judged: &mut Judged, verd
     if judged.active == Some(true) {
         memory.last_active_at = Some(case.now);
     }
-    if let Some(spec) = case.request.replicas.spec {
+    if let Some(spec) = case.spec {
         match memory.spec {
             Some(seen) if seen.count == spec => {}
             Some(seen) => {

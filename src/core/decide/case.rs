@@ -16,6 +16,8 @@ pub struct Case<'a> {
     pub policy: &'a Policy,
     /// The moment of the decision.
     pub now: Timestamp,
+    /// The wanted count now: as told, or the kind's own.
+    pub spec: Option<Count>,
     /// What was carried over.
     pub memory: Option<&'a Memory>,
     /// The lower bound now, scheduled floors included.
@@ -30,21 +32,25 @@ impl<'a> Case<'a> {
     /// Prepares a question.
     #[must_use]
     pub fn new(request: &'a Request) -> Self {
-        let policy = &request.policy;
+        Self::counting(request, &request.policy, request.replicas.spec)
+    }
+
+    /// Prepares a question whose kind knows bounds or a count of its own.
+    #[must_use]
+    pub fn counting(request: &'a Request, policy: &'a Policy, spec: Option<Count>) -> Self {
         let floor = policy.floors.iter().filter(|floor| floor.period.contains(request.now)).map(|floor| floor.min).max();
         let min = floor.map_or(policy.min, |floor| floor.max(policy.min));
         let memory = request.memory.as_ref();
-        let seen = memory.and_then(|memory| memory.spec).filter(|seen| seen.before.is_some() && Some(seen.count) == request.replicas.spec);
+        let seen = memory.and_then(|memory| memory.spec).filter(|seen| seen.before.is_some() && Some(seen.count) == spec);
         let changed_at = request.replicas.last_change.map(|change| change.at).into_iter().chain(seen.map(|seen| seen.since)).max();
-        Self { request, policy, now: request.now, memory, min, floored: min > policy.min, changed_at }
+        Self { request, policy, now: request.now, spec, memory, min, floored: min > policy.min, changed_at }
     }
 
     /// Seconds since the newest change of the wanted count. One that is seen now for the first time has just been made.
     #[must_use]
     pub fn seconds_since_change(&self) -> Option<f64> {
-        let replicas = &self.request.replicas;
         let remembered = self.memory.and_then(|memory| memory.spec);
-        if replicas.last_change.is_none() && remembered.zip(replicas.spec).is_some_and(|(seen, spec)| seen.count != spec) {
+        if self.request.replicas.last_change.is_none() && remembered.zip(self.spec).is_some_and(|(seen, spec)| seen.count != spec) {
             return Some(0.0);
         }
         self.changed_at.map(|at| seconds_between(at, self.now).max(0.0))

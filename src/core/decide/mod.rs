@@ -52,6 +52,10 @@ pub struct Judged {
     pub partitions: Option<Count>,
     /// How the wish fits them.
     pub fit: Fit,
+    /// The most that task slots can hold: cuts raises, and nothing that runs.
+    pub slots: Option<Count>,
+    /// The fewest whose predicted busy share stays at or below 1, and the busy share now: cuts go no further.
+    pub least_busy: Option<(Count, f64)>,
     /// Wishes of earlier readings, oldest first: they stand in for the memory when there is none.
     pub past: Vec<(Timestamp, Count)>,
     /// True when neither history nor memory tells of the past.
@@ -86,7 +90,7 @@ impl Judged {
         let kind = case.request.readings.kind();
         Self {
             unit,
-            current: case.request.replicas.spec,
+            current: case.spec,
             wish: None,
             why: Vec::new(),
             hold: Vec::new(),
@@ -95,6 +99,8 @@ impl Judged {
             notices: Vec::new(),
             partitions: None,
             fit: Fit::Any,
+            slots: None,
+            least_busy: None,
             past: Vec::new(),
             one_shot: case.is_one_shot(series),
             active: None,
@@ -198,7 +204,8 @@ fn hold(case: &Case<'_>, trust: &Trust, judged: &mut Judged, current: Count, wan
     reasons.append(&mut judged.no_lower);
     // the lower bound is known whatever the readings say; nothing is cut to the upper one without knowing what is cut
     let mut ladder = Ladder::new(unknown.recommended.unwrap_or(current));
-    ladder.at_least(LimitCode::MinReplicas, case.min);
+    to_min(&mut ladder, case.min, judged);
+    to_slots(&mut ladder, current, judged);
     Verdict { recommended: unknown.recommended.map(|_| ladder.value), wanted, reasons, limits: ladder.limits, held: true, is_fallback: unknown.is_fallback }
 }
 
@@ -225,6 +232,12 @@ fn decide(
         };
         ladder.to(LimitCode::EvenDistribution, fitted, as_f64(most));
     }
+    // nothing is cut to where it would be busier than it can be
+    if let Some((least, busy)) = judged.least_busy
+        && ladder.value < least.min(current)
+    {
+        ladder.to(LimitCode::BusyRatioLimit, least.min(current), busy);
+    }
     hysteresis(&mut ladder, current, wish, policy);
 
     // what is wanted for long enough
@@ -247,16 +260,10 @@ fn decide(
     limits::cooldown(&mut ladder, current, case.seconds_since_change(), policy);
     let mut held = blocked(judged, &mut ladder, current, &mut reasons);
 
-    // bounds, last; a minimum above what partitions keep busy does not create members that read nothing
-    let most = judged.partitions.unwrap_or(Count::MAX);
-    if ladder.value < case.min {
-        if case.min > most {
-            ladder.to(LimitCode::MinAbovePartitions, most.max(ladder.value), as_f64(most));
-        } else {
-            ladder.at_least(LimitCode::MinReplicas, case.min);
-        }
-    }
+    // bounds, last
+    to_min(&mut ladder, case.min, judged);
     ladder.at_most(LimitCode::MaxReplicas, policy.max.max(case.min.min(policy.max)));
+    to_slots(&mut ladder, current, judged);
     if let Some(wait) = judged.zero_wait.filter(|wait| *wait > 0.0 && ladder.value == 0 && current > 0) {
         ladder.to(LimitCode::Cooldown, 1, wait);
     }
@@ -279,6 +286,27 @@ fn decide(
         reasons.push(Reason::WithinTarget { current, wanted });
     }
     Verdict { recommended: Some(safe), wanted: Some(wanted), reasons, limits: ladder.limits, held, is_fallback: false }
+}
+
+/// Lifts to the lower bound. One above what partitions keep busy does not create members that read nothing, and both
+/// are on record: what the bound asks for, and why it is not had.
+fn to_min(ladder: &mut Ladder, min: Count, judged: &Judged) {
+    let before = ladder.value;
+    ladder.at_least(LimitCode::MinReplicas, min);
+    if let Some(most) = judged.partitions
+        && ladder.value > most.max(before)
+    {
+        ladder.to(LimitCode::MinAbovePartitions, most.max(before), as_f64(most));
+    }
+}
+
+/// Cuts a raise to what task slots can hold.
+fn to_slots(ladder: &mut Ladder, current: Count, judged: &Judged) {
+    if let Some(slots) = judged.slots
+        && ladder.value > slots.max(current)
+    {
+        ladder.to(LimitCode::WorkerSlots, slots.max(current), as_f64(slots));
+    }
 }
 
 /// Demand that has barely left the range of the present count does not move it.

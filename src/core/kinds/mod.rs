@@ -3,10 +3,12 @@
 pub mod backlog;
 pub mod druid;
 pub mod flink;
+pub mod supervisor;
 
 pub use self::backlog::BacklogSnapshot;
 pub use self::druid::DruidWorkersSnapshot;
 pub use self::flink::FlinkJobSnapshot;
+pub use self::supervisor::DruidSupervisorSnapshot;
 use super::units::{Count, Timestamp};
 
 /// What every reading says of itself, whatever it measured.

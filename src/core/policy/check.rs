@@ -10,7 +10,7 @@ impl PolicyInput {
     pub(super) fn check(&self, kind: Kind, problems: &mut Vec<Problem>) {
         self.check_belongs(kind, problems);
         let mut say = |path: &str, message: String| problems.push(Problem::new(path, message));
-        let counts = [("min", self.min), ("max", self.max)];
+        let counts = [("min", self.min), ("max", self.max), ("taskCountMin", self.task_count_min), ("taskCountMax", self.task_count_max)];
         for (path, value) in counts {
             if let Some(value) = value.filter(|value| *value > COUNT_MAX) {
                 say(path, format!("{value} is out of range: expected at most {COUNT_MAX}"));
@@ -45,6 +45,18 @@ impl PolicyInput {
                 say(path, format!("{value} is out of range: expected at least 0"));
             }
         }
+        for (path, other, both) in [
+            ("taskCountMin", "min", self.task_count_min.is_some() && self.min.is_some()),
+            ("taskCountMax", "max", self.task_count_max.is_some() && self.max.is_some()),
+        ] {
+            if both {
+                say(path, format!("stands beside {other}, which is another name for it: expected one of them"));
+            }
+        }
+        if let Some(value) = self.min_readings.filter(|value| !(1..=1000).contains(value)) {
+            say("minReadings", format!("{value} is out of range: expected between 1 and 1000"));
+        }
+        self.check_lag_based(&mut say);
         if let Some(value) = self.threads_per_replica.filter(|value| *value == 0) {
             say("threadsPerReplica", format!("{value} is out of range: expected at least 1"));
         }
@@ -122,6 +134,9 @@ impl PolicyInput {
         if policy.stale_after.seconds() <= 0.0 {
             say("staleAfter", format!("{} is out of range: expected more than 0s", policy.stale_after));
         }
+        if kind == Kind::DruidSupervisor && policy.supervisor.window.seconds() <= 0.0 {
+            say("window", format!("{} is out of range: expected more than 0s", policy.supervisor.window));
+        }
         if kind == Kind::FlinkJob {
             let flink = &policy.flink;
             if flink.utilization_max < policy.target_utilization {
@@ -139,6 +154,32 @@ impl PolicyInput {
         }
     }
 
+    /// Thresholds of Druid's own autoscaler.
+    fn check_lag_based(&self, say: &mut impl FnMut(&str, String)) {
+        let Some(given) = &self.lag_based else { return };
+        if self.preset != Some(Preset::DruidLagBased) {
+            say("lagBased", "is read with the preset \"druid-lag-based\" only: expected that preset beside it".to_owned());
+        }
+        for (path, value) in [("scaleOutThreshold", given.scale_out_threshold), ("scaleInThreshold", given.scale_in_threshold)] {
+            if let Some(value) = value.filter(|value| !(value.is_finite() && *value >= 0.0)) {
+                say(&format!("lagBased.{path}"), format!("{value} is out of range: expected at least 0"));
+            }
+        }
+        for (path, value) in [
+            ("triggerScaleOutFractionThreshold", given.trigger_scale_out_fraction_threshold),
+            ("triggerScaleInFractionThreshold", given.trigger_scale_in_fraction_threshold),
+        ] {
+            if let Some(value) = value.filter(|value| !(*value > 0.0 && *value <= 1.0)) {
+                say(&format!("lagBased.{path}"), format!("{value} is out of range: expected more than 0 and at most 1"));
+            }
+        }
+        for (path, value) in [("scaleOutStep", given.scale_out_step), ("scaleInStep", given.scale_in_step)] {
+            if value == Some(0) {
+                say(&format!("lagBased.{path}"), "0 is out of range: expected at least 1".to_owned());
+            }
+        }
+    }
+
     /// Fields that only another kind has.
     fn check_belongs(&self, kind: Kind, problems: &mut Vec<Problem>) {
         let druid = [
@@ -149,8 +190,13 @@ impl PolicyInput {
             ("pools", self.pools.is_some()),
             ("drain", self.drain.is_some()),
         ];
+        let supervisor = [
+            ("taskCountMin", self.task_count_min.is_some()),
+            ("taskCountMax", self.task_count_max.is_some()),
+            ("minReadings", self.min_readings.is_some()),
+            ("lagBased", self.lag_based.is_some()),
+        ];
         let flink = [
-            ("window", self.window.is_some()),
             ("stabilizationAfterStart", self.stabilization_after_start.is_some()),
             ("utilizationMin", self.utilization_min.is_some()),
             ("utilizationMax", self.utilization_max.is_some()),
@@ -184,9 +230,16 @@ impl PolicyInput {
             }
         };
         refuse(&druid, Kind::DruidWorkers);
+        refuse(&supervisor, Kind::DruidSupervisor);
+        if kind != Kind::DruidSupervisor {
+            refuse(&[("window", self.window.is_some())], Kind::FlinkJob);
+        }
         refuse(&flink, Kind::FlinkJob);
         if self.preset == Some(Preset::FlinkAutoscaler) && kind != Kind::FlinkJob {
             problems.push(Problem::new("preset", format!("\"flink-autoscaler\" is a preset of flinkJob: expected none for {kind}")));
+        }
+        if self.preset == Some(Preset::DruidLagBased) && kind != Kind::DruidSupervisor {
+            problems.push(Problem::new("preset", format!("\"druid-lag-based\" is a preset of druidSupervisor: expected none for {kind}")));
         }
     }
 }

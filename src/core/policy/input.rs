@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::terms::{
-    Aggregator, Alignment, ConsumerInput, Damping, DirectionInput, Drain, FloorInput, IneffectiveInput, LookAhead, MemoryPressureInput, ObservedRateInput,
-    ObservedScalabilityInput, OnUnknownInput, PoolInput, Preset, QuotaInput,
+    Aggregator, Alignment, ConsumerInput, Damping, DirectionInput, Drain, FloorInput, IneffectiveInput, LagBasedInput, LookAhead, MemoryPressureInput,
+    ObservedRateInput, ObservedScalabilityInput, OnUnknownInput, PoolInput, Preset, QuotaInput,
 };
 use crate::core::units::{Amount, Count, Duration};
 
@@ -121,7 +121,20 @@ pub struct PolicyInput {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drain: Option<Drain>,
 
-    /// `flinkJob`: length of the window of readings (default 15m).
+    /// `druidSupervisor`: another name for `min`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_count_min: Option<Count>,
+    /// `druidSupervisor`: another name for `max`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_count_max: Option<Count>,
+    /// `druidSupervisor`: readings that a window needs before anything is changed (default 3).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_readings: Option<Count>,
+    /// `druidSupervisor` with the preset `druid-lag-based`: its thresholds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lag_based: Option<LagBasedInput>,
+
+    /// `flinkJob` and `druidSupervisor`: length of the window of readings (default 15m and 10m).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<Duration>,
     /// `flinkJob`: no decision for so long after the job runs (default 5m).

@@ -47,6 +47,7 @@ pub struct Policy {
     pub consumer: Option<Consumer>,
     pub contradiction_checks: bool,
     pub druid: DruidPolicy,
+    pub supervisor: SupervisorPolicy,
     pub flink: FlinkPolicy,
 }
 
@@ -101,6 +102,30 @@ pub struct DruidPolicy {
     pub rollover_reserve: bool,
     pub pools: Option<Vec<(String, PoolInput)>>,
     pub drain: Drain,
+}
+
+/// Fields of `druidSupervisor`.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "each is a field of PolicyInput, and documented there")]
+pub struct SupervisorPolicy {
+    pub window: Duration,
+    pub min_readings: Count,
+    /// Thresholds instead of rates, where the preset asks for them.
+    pub lag_based: Option<LagBased>,
+}
+
+/// Druid's `lagBased` autoscaler, with its own defaults.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "each is a field of LagBasedInput, and documented there")]
+pub struct LagBased {
+    pub scale_out_threshold: f64,
+    pub scale_in_threshold: f64,
+    pub scale_out_fraction: f64,
+    pub scale_in_fraction: f64,
+    pub scale_out_step: Count,
+    pub scale_in_step: Count,
+    pub aggregate: Option<LagAggregate>,
+    pub nearest_factor: bool,
 }
 
 /// Fields of `flinkJob`.
@@ -169,10 +194,13 @@ impl PolicyInput {
     fn with_defaults(&self, kind: Kind, floors: Vec<Floor>) -> Policy {
         let flink = kind == Kind::FlinkJob;
         let peer = self.preset == Some(Preset::FlinkAutoscaler);
+        let lag_based = self.preset == Some(Preset::DruidLagBased);
+        // Druid waits for so long between two changes, in both directions
+        let cooldown = if lag_based { Duration::from_mins(10) } else { Duration::ZERO };
         let unknown = self.on_unknown.clone().unwrap_or_default();
         Policy {
-            min: self.min.unwrap_or(1),
-            max: self.max.unwrap_or(100),
+            min: self.min.or(self.task_count_min).unwrap_or(1),
+            max: self.max.or(self.task_count_max).unwrap_or(100),
             paused: self.paused.unwrap_or(false),
             floors,
             target_utilization: self.target_utilization.unwrap_or(if flink { 0.7 } else { 0.8 }),
@@ -196,9 +224,20 @@ impl PolicyInput {
             max_arrival_per_second: self.max_arrival_per_second,
             no_data: self.no_data,
             damping: self.damping.unwrap_or(if self.consumer.is_some() { Damping::Consumer } else { Damping::Advisor }),
-            scale_up: direction(self.scale_up.as_ref(), Duration::ZERO, if peer { Some(100_000.0) } else { None }),
-            scale_down: direction(self.scale_down.as_ref(), Duration::from_mins(if flink { 60 } else { 5 }), if flink { Some(0.6) } else { None }),
-            even_distribution: self.even_distribution.unwrap_or(true),
+            scale_up: direction(self.scale_up.as_ref(), Duration::ZERO, cooldown, if peer { Some(100_000.0) } else { None }),
+            scale_down: direction(
+                self.scale_down.as_ref(),
+                Duration::from_mins(if flink {
+                    60
+                } else if lag_based {
+                    0
+                } else {
+                    5
+                }),
+                cooldown,
+                if flink { Some(0.6) } else { None },
+            ),
+            even_distribution: self.even_distribution.unwrap_or(!lag_based),
             look_ahead: self.look_ahead.unwrap_or_default(),
             threads_per_replica: self.threads_per_replica.unwrap_or(1),
             consumer: self.consumer.as_ref().map(|consumer| Consumer {
@@ -211,6 +250,7 @@ impl PolicyInput {
             }),
             contradiction_checks: self.contradiction_checks.unwrap_or(true),
             druid: self.druid(),
+            supervisor: self.supervisor(lag_based),
             flink: self.flink(peer),
         }
     }
@@ -223,6 +263,24 @@ impl PolicyInput {
             rollover_reserve: self.rollover_reserve.unwrap_or(true),
             pools: self.pools.as_ref().map(|pools| pools.iter().map(|(name, bounds)| (name.clone(), *bounds)).collect()),
             drain: self.drain.unwrap_or_default(),
+        }
+    }
+
+    fn supervisor(&self, lag_based: bool) -> SupervisorPolicy {
+        let given = self.lag_based.clone().unwrap_or_default();
+        SupervisorPolicy {
+            window: self.window.unwrap_or(Duration::from_mins(10)),
+            min_readings: self.min_readings.unwrap_or(3),
+            lag_based: lag_based.then(|| LagBased {
+                scale_out_threshold: given.scale_out_threshold.unwrap_or(6_000_000.0),
+                scale_in_threshold: given.scale_in_threshold.unwrap_or(1_000_000.0),
+                scale_out_fraction: given.trigger_scale_out_fraction_threshold.unwrap_or(0.3),
+                scale_in_fraction: given.trigger_scale_in_fraction_threshold.unwrap_or(0.9),
+                scale_out_step: given.scale_out_step.unwrap_or(2),
+                scale_in_step: given.scale_in_step.unwrap_or(1),
+                aggregate: given.lag_aggregate,
+                nearest_factor: given.use_nearest_factor_scaling.unwrap_or(false),
+            }),
         }
     }
 
@@ -272,11 +330,11 @@ impl PolicyInput {
     }
 }
 
-fn direction(given: Option<&DirectionInput>, stabilization: Duration, max_factor: Option<f64>) -> Direction {
+fn direction(given: Option<&DirectionInput>, stabilization: Duration, cooldown: Duration, max_factor: Option<f64>) -> Direction {
     let given = given.cloned().unwrap_or_default();
     Direction {
         stabilization: given.stabilization.unwrap_or(stabilization),
-        cooldown: given.cooldown.unwrap_or(Duration::ZERO),
+        cooldown: given.cooldown.unwrap_or(cooldown),
         max_step: given.max_step,
         max_factor: given.max_factor.or(max_factor),
     }

@@ -12,6 +12,9 @@ pub enum Preset {
     /// The decisions of Apache Flink's own autoscaler (FLIP-271).
     #[serde(rename = "flink-autoscaler")]
     FlinkAutoscaler,
+    /// The decisions of Druid's `lagBased` autoscaler of supervisors.
+    #[serde(rename = "druid-lag-based")]
+    DruidLagBased,
 }
 
 /// A scheduled lower bound.
@@ -156,6 +159,48 @@ pub enum Drain {
     Perform,
     /// Pods drain themselves in a preStop hook: lowered at once when what runs there fits elsewhere.
     PreStop,
+}
+
+/// Thresholds of the preset `druid-lag-based`, in the words of Druid's `autoScalerConfig`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct LagBasedInput {
+    /// A lag of at least this, in the unit of the lag, speaks for more tasks (default 6000000).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale_out_threshold: Option<f64>,
+    /// A lag of at most this speaks for fewer tasks (default 1000000).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale_in_threshold: Option<f64>,
+    /// Share of the window's readings that must speak for more tasks (default 0.3).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trigger_scale_out_fraction_threshold: Option<f64>,
+    /// Share of the window's readings that must speak for fewer tasks (default 0.9).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trigger_scale_in_fraction_threshold: Option<f64>,
+    /// Tasks added at a time (default 2).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale_out_step: Option<Count>,
+    /// Tasks removed at a time (default 1).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale_in_step: Option<Count>,
+    /// How the lags of partitions are combined (default: `sum` of records, `max` of times).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lag_aggregate: Option<LagAggregate>,
+    /// Raise to the next divisor of the number of partitions (default false).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub use_nearest_factor_scaling: Option<bool>,
+}
+
+/// How the lags of partitions are combined. Lags in time are never summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum LagAggregate {
+    /// All together.
+    Sum,
+    /// The largest.
+    Max,
+    /// The mean.
+    Average,
 }
 
 /// Which subtask stands for a vertex.

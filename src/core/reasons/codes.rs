@@ -181,6 +181,58 @@ reasons! {
         NoOrdinals { workers: Count } "{workers} workers carry no ordinal, so which one would go is not known: nothing is lowered unless pods drain themselves";
     }
     also: {
+        /// A supervisor has to catch up.
+        TasksCatchUp (BacklogCatchUp) { backlog_records: Num, arrival_per_second: Rate, capacity_per_task_per_second: Rate, catch_up_within_seconds: Secs, startup_seconds: Secs, pause_seconds: Secs, target_utilization: Share, needed: Num }
+            "{backlog_records} records wait and {arrival_per_second} arrive; catching up in {catch_up_within_seconds} ({startup_seconds} start, {pause_seconds} pause) needs {needed} tasks at {target_utilization} of {capacity_per_task_per_second}";
+        /// What waits is reason enough, although what arrives is not known.
+        BacklogAlone (BacklogCatchUp) { backlog_records: Num, capacity_per_replica_per_second: Rate, catch_up_within_seconds: Secs, needed: Num }
+            "{backlog_records} wait, and what arrives is not known; the backlog alone needs {needed} at {capacity_per_replica_per_second} each to be gone in {catch_up_within_seconds}";
+        /// More arrives than the tasks of a supervisor can read.
+        TasksDemand (DemandAboveCapacity) { arrival_per_second: Rate, capacity_per_task_per_second: Rate, target_utilization: Share, needed: Num }
+            "{arrival_per_second} arrive; at {target_utilization} of {capacity_per_task_per_second} a task that needs {needed} tasks";
+        /// The tasks of a supervisor are busier than they should be.
+        TasksBusy (DemandAboveCapacity) { groups: Count, busy_ratio: Share, target_utilization: Share, needed: Num }
+            "{groups} tasks are {busy_ratio} busy; at {target_utilization} that is work for {needed} tasks";
+        /// The tasks of a supervisor are as busy as they should be.
+        TasksBusyEnough (WithinTarget) { groups: Count, busy_ratio: Share, target_utilization: Share } "{groups} tasks are {busy_ratio} busy, which is what {target_utilization} asks for";
+        /// The tasks of a supervisor are enough.
+        TasksWithin (WithinTarget) { current: Count, arrival_per_second: Rate, capacity_per_task_per_second: Rate, needed: Num }
+            "{arrival_per_second} arrive and a task reads {capacity_per_task_per_second}: {needed} tasks are needed, and there are {current}";
+        /// The lag of a supervisor is within its objective.
+        LagWithin (WithinTarget) { lag_seconds: Secs, max_lag_seconds: Secs } "the lag is {lag_seconds}, within the objective of {max_lag_seconds}";
+        /// Fewer tasks of a supervisor would do.
+        TasksSpare (SpareCapacity) { current: Count, arrival_per_second: Maybe<Rate>, needed: Num } "{needed} of {current} tasks would do; arrivals: {arrival_per_second}";
+        /// The lag of a supervisor is beyond its objective.
+        TasksLag (LagObjective) { lag_seconds: Secs, max_lag_seconds: Secs, needed: Num } "the lag is {lag_seconds}, the objective {max_lag_seconds}: that needs {needed} tasks, and nothing is lowered meanwhile";
+        /// Enough readings lie at or above the upper threshold.
+        LagAboveThreshold (LagObjective) { readings: Count, share: Share, threshold: Num, needed: Count } "{share} of {readings} readings have a lag of {threshold} or more: {needed} tasks are the next step";
+        /// Enough readings lie at or below the lower threshold.
+        LagBelowThreshold (SpareCapacity) { readings: Count, share: Share, threshold: Num, needed: Count } "{share} of {readings} readings have a lag of {threshold} or less: {needed} tasks are the next step";
+        /// Neither threshold is met by enough readings.
+        LagBetweenThresholds (InsideBand) { readings: Count, above: Share, below: Share } "of {readings} readings {above} lie above the upper and {below} below the lower threshold, too few for a step";
+        /// An idle supervisor is left alone.
+        SupervisorIdle (Idle) { supervisor: String } "{supervisor} is idle: its stream is silent, no task runs, and it starts its tasks by itself when records come";
+        /// Supervisors are going to need more slots.
+        SupervisorsNext (PendingTasks) { slots: Count, supervisors: Names } "{slots} more slots are asked for by what {supervisors} should read with next";
+        /// A supervisor does not run.
+        SupervisorState (NotRunning) { supervisor: String, state: String } "{supervisor} is {state}, not RUNNING: another number of tasks would not mend that";
+        /// The Overlord has just started.
+        OverlordRestarted (Restarting) { uptime_seconds: Secs, reading_tasks: Maybe<Count>, publishing_tasks: Maybe<Count> }
+            "the Overlord restarted {uptime_seconds} ago and does not know all of its tasks yet (reading: {reading_tasks}, handing off: {publishing_tasks}): the count of the spec stands";
+        /// The offsets are too old.
+        OffsetsStale (StaleReading) { age_seconds: Secs, stale_after_seconds: Secs } "the offsets were fetched {age_seconds} ago, more than the {stale_after_seconds} they may be old";
+        /// There are too few readings in the window.
+        TooFewReadings (WindowNotFull) { have: Count, needed: Count, window_seconds: Secs } "{have} of {needed} samples are present in the window of {window_seconds}: nothing is changed before they are";
+        /// A shard is far behind the others.
+        HotShard (HotPartition) { partition: String, lag_seconds: Secs, others_at_most_seconds: Secs } "partition {partition} is {lag_seconds} behind, the others at most {others_at_most_seconds}: more tasks will not help";
+        /// Tasks of a supervisor hand over.
+        TasksPublishing (PublishingTasks) { supervisor: String, tasks: Count } "{tasks} tasks of {supervisor} are publishing their segments: they hand over before anything is changed";
+        /// A change needs more slots than there are for a while.
+        HandOverSlots (RolloverReserve) { needed: Count, available: Count }
+            "while the old tasks publish the change takes up to {needed} slots, and {available} can be had: the new ones may wait for them";
+        /// More tasks are wanted than there are slots for.
+        SlotsShort (PendingTasks) { tasks: Count, copies: Count, needed: Count, available: Count, short: Count }
+            "{tasks} tasks with {copies} copies each need {needed} slots and {available} can be had: more workers are needed, with {short} slots";
         /// A vertex has to process more than it can at the aimed utilization.
         VertexDemand (DemandAboveCapacity) { name: String, parallelism: Count, target_per_second: Rate, capacity_per_second: Rate, target_utilization: Share, needed: Num }
             "{name} has to process {target_per_second} and can do {capacity_per_second} at parallelism {parallelism}; at {target_utilization} busy that needs {needed}";
@@ -246,7 +298,7 @@ limits! {
     /// Key groups bound the parallelism.
     KeyGroupLimit (at, to) "{at} key groups keep at most {to} subtasks busy";
     /// Task slots of the workers.
-    WorkerSlots (at) "{at} worker slots can be had";
+    WorkerSlots (at) "the worker slots that can be had hold {at} tasks and their copies";
     /// Slots that the cluster can schedule.
     SchedulableSlots (at) "{at} slots can be scheduled";
     /// What the job may use in all.
@@ -263,8 +315,8 @@ limits! {
     Cooldown (seconds) "the last change is too recent: {seconds} are left";
     /// The same-peak rule over partitions or key groups.
     EvenDistribution (at, to) "{to} is the smallest count with the same or the next lower peak over {at} partitions or key groups";
-    /// A part that is busier than the band is not lowered.
-    BusyRatioLimit (share) "it is {share} busy, above the band, and is not lowered";
+    /// Something as busy as that is not lowered, or not below what its work needs.
+    BusyRatioLimit (share, to) "at {share} busy fewer than {to} could not do the work";
     /// The vertex is excluded.
     ExcludedVertex () "the vertex is excluded";
     /// A period in which nothing is changed; passes with time.

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use super::{LastChange, Problem, Readings, Replicas, Series};
-use crate::core::kinds::FlinkJobSnapshot;
 use crate::core::kinds::backlog::BacklogSnapshot;
 use crate::core::kinds::druid::DruidWorkersSnapshot;
 use crate::core::kinds::flink::Spread;
-use crate::core::units::{Amount, COUNT_MAX, Timestamp};
+use crate::core::kinds::{DruidSupervisorSnapshot, FlinkJobSnapshot};
+use crate::core::units::{Amount, COUNT_MAX, Count, Timestamp};
 
 /// The most vertices, workers or pending tasks in one reading.
 const MOST_ITEMS: usize = 100_000;
@@ -33,6 +33,7 @@ pub fn replicas(replicas: &Replicas, problems: &mut Vec<Problem>) {
 pub fn readings(readings: &Readings, problems: &mut Vec<Problem>) {
     match readings {
         Readings::DruidWorkers(series) => each(series, problems, druid),
+        Readings::DruidSupervisor(series) => each(series, problems, supervisor),
         Readings::FlinkJob(series) => each(series, problems, flink),
         Readings::Backlog(series) => each(series, problems, backlog),
     }
@@ -78,6 +79,25 @@ fn druid(snapshot: &DruidWorkersSnapshot, say: &mut dyn FnMut(String, String)) {
         say("pending.tasks".to_owned(), format!("too many tasks: expected at most {MOST_ITEMS}"));
     }
     ratio(say, || "parallelIndexTaskSlotRatio".to_owned(), snapshot.parallel_index_task_slot_ratio);
+}
+
+fn supervisor(snapshot: &DruidSupervisorSnapshot, say: &mut dyn FnMut(String, String)) {
+    ratio(say, || "idleRatio".to_owned(), snapshot.idle_ratio);
+    if let Some(count) = snapshot.partitions.filter(|count| *count > MOST_ITEMS as Count) {
+        say("partitions".to_owned(), format!("{count} are too many: expected at most {MOST_ITEMS}"));
+    }
+    let lags = snapshot.partition_lag.as_ref().map_or(0, std::collections::BTreeMap::len);
+    let ends = snapshot.latest_offsets.as_ref().map_or(0, std::collections::BTreeMap::len);
+    for (path, length) in [("partitionLag", lags), ("latestOffsets", ends)] {
+        if length > MOST_ITEMS {
+            say(path.to_owned(), format!("{length} partitions are too many: expected at most {MOST_ITEMS}"));
+        }
+    }
+    for (path, count) in [("taskCount", snapshot.task_count), ("replicas", snapshot.replicas)] {
+        if let Some(count) = count.filter(|count| *count > COUNT_MAX) {
+            say(path.to_owned(), format!("{count} is out of range: expected at most {COUNT_MAX}"));
+        }
+    }
 }
 
 fn flink(job: &FlinkJobSnapshot, say: &mut dyn FnMut(String, String)) {

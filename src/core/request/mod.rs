@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 pub use self::parse::{Batch, Refusal, parse, parse_batch, parse_value};
 pub use super::kind::Kind;
 pub use super::kinds::Observed;
-use super::kinds::{BacklogSnapshot, DruidWorkersSnapshot, FlinkJobSnapshot};
+use super::kinds::{BacklogSnapshot, DruidSupervisorSnapshot, DruidWorkersSnapshot, FlinkJobSnapshot};
 use super::memory::Memory;
 use super::policy::{Policy, PolicyInput};
 pub use super::problem::Problem;
@@ -107,6 +107,8 @@ impl<S> Series<S> {
 pub enum Readings {
     /// Druid `MiddleManagers` or Indexers.
     DruidWorkers(Series<DruidWorkersSnapshot>),
+    /// A Druid streaming supervisor.
+    DruidSupervisor(Series<DruidSupervisorSnapshot>),
     /// A Flink job.
     FlinkJob(Series<FlinkJobSnapshot>),
     /// Any queue.
@@ -119,6 +121,7 @@ impl Readings {
     pub const fn kind(&self) -> Kind {
         match self {
             Self::DruidWorkers(_) => Kind::DruidWorkers,
+            Self::DruidSupervisor(_) => Kind::DruidSupervisor,
             Self::FlinkJob(_) => Kind::FlinkJob,
             Self::Backlog(_) => Kind::Backlog,
         }
@@ -129,6 +132,7 @@ impl Readings {
     pub const fn empty(kind: Kind) -> Self {
         match kind {
             Kind::DruidWorkers => Self::DruidWorkers(Series::empty()),
+            Kind::DruidSupervisor => Self::DruidSupervisor(Series::empty()),
             Kind::FlinkJob => Self::FlinkJob(Series::empty()),
             Kind::Backlog => Self::Backlog(Series::empty()),
         }
@@ -205,6 +209,7 @@ impl Serialize for RequestBody<'_> {
         }
         match &self.request.readings {
             Readings::DruidWorkers(series) => wire(self, series).serialize(serializer),
+            Readings::DruidSupervisor(series) => wire(self, series).serialize(serializer),
             Readings::FlinkJob(series) => wire(self, series).serialize(serializer),
             Readings::Backlog(series) => wire(self, series).serialize(serializer),
         }

@@ -34,7 +34,7 @@ pub enum Refusal {
     #[error("the request is not valid: {} problems", .0.len())]
     Invalid(Vec<Problem>),
     /// Its kind cannot be judged by this version.
-    #[error("kind \"{0}\" is not supported: expected one of druidWorkers, flinkJob, backlog")]
+    #[error("kind \"{0}\" is not supported: expected one of druidWorkers, druidSupervisor, flinkJob, backlog")]
     KindNotSupported(String),
 }
 
@@ -100,7 +100,7 @@ fn parse_str(text: &str, clock: Timestamp) -> Result<Request, Refusal> {
         Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or(Refusal::KindNotSupported(name))?
     } else {
         if problems.is_empty() {
-            problems.push(Problem::new("kind", "is missing: expected one of druidWorkers, flinkJob, backlog"));
+            problems.push(Problem::new("kind", "is missing: expected one of druidWorkers, druidSupervisor, flinkJob, backlog"));
         }
         return Err(Refusal::Invalid(problems));
     };
@@ -112,6 +112,7 @@ fn parse_str(text: &str, clock: Timestamp) -> Result<Request, Refusal> {
     let given: PolicyInput = read(members.policy, "policy", &mut problems).unwrap_or_default();
     let readings = match kind {
         Kind::DruidWorkers => Readings::DruidWorkers(series(&members, &mut problems)),
+        Kind::DruidSupervisor => Readings::DruidSupervisor(series(&members, &mut problems)),
         Kind::FlinkJob => Readings::FlinkJob(series(&members, &mut problems)),
         Kind::Backlog => Readings::Backlog(series(&members, &mut problems)),
     };

@@ -221,6 +221,7 @@ impl SupervisorRow {
             task_count: io.task_count.unwrap_or(1),
             replicas: io.replicas.unwrap_or(1),
             stop_task_count: io.stop_task_count,
+            next_task_count: None,
             rollover_in_seconds: None,
         };
         Some(Supervisor { task_type, streaming })

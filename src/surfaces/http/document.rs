@@ -16,7 +16,7 @@ use utoipa::{OpenApi as _, ToSchema};
 use super::problem::Problem;
 use super::{AppState, documented};
 use crate::core::advice::Advice;
-use crate::core::kinds::{BacklogSnapshot, DruidWorkersSnapshot, FlinkJobSnapshot};
+use crate::core::kinds::{BacklogSnapshot, DruidSupervisorSnapshot, DruidWorkersSnapshot, FlinkJobSnapshot};
 use crate::core::policy::PolicyInput;
 use crate::core::request::{Failure, Replicas};
 use crate::core::units::Timestamp;
@@ -64,6 +64,10 @@ body_of! {
     DruidWorkersRequest, druid_workers_kind = "druidWorkers", DruidWorkersSnapshot
 }
 body_of! {
+    /// A Druid streaming supervisor: its reading tasks against what arrives.
+    DruidSupervisorRequest, druid_supervisor_kind = "druidSupervisor", DruidSupervisorSnapshot
+}
+body_of! {
     /// A Flink streaming job: true processing rates through the job graph.
     FlinkJobRequest, flink_job_kind = "flinkJob", FlinkJobSnapshot
 }
@@ -77,12 +81,14 @@ body_of! {
 #[serde(untagged)]
 #[schema(discriminator(property_name = "kind", mapping(
     ("druidWorkers" = "#/components/schemas/DruidWorkersRequest"),
+    ("druidSupervisor" = "#/components/schemas/DruidSupervisorRequest"),
     ("flinkJob" = "#/components/schemas/FlinkJobRequest"),
     ("backlog" = "#/components/schemas/BacklogRequest")
 )))]
-#[expect(dead_code, reason = "only its schema is used")]
+#[expect(dead_code, clippy::large_enum_variant, reason = "only its schema is used")]
 pub enum AdviceRequest {
     DruidWorkers(DruidWorkersRequest),
+    DruidSupervisor(DruidSupervisorRequest),
     FlinkJob(FlinkJobRequest),
     Backlog(BacklogRequest),
 }
@@ -115,8 +121,9 @@ pub enum AdviceOrProblem {
 }
 
 /// Bodies that can be posted as they stand, by kind.
-pub const EXAMPLES: [(&str, &str, &str); 3] = [
+pub const EXAMPLES: [(&str, &str, &str); 4] = [
     ("backlog", "A queue that falls behind", include_str!("examples/backlog.json")),
+    ("druidSupervisor", "A Druid supervisor that falls behind", include_str!("examples/druid_supervisor.json")),
     ("druidWorkers", "Druid workers whose slots are full", include_str!("examples/druid_workers.json")),
     ("flinkJob", "A Flink job with a busy operator", include_str!("examples/flink_job.json")),
 ];
@@ -130,10 +137,10 @@ fn examples() -> impl Iterator<Item = (&'static str, Example)> {
 }
 
 #[derive(utoipa::OpenApi)]
-#[openapi(components(schemas(AdviceRequest, DruidWorkersRequest, FlinkJobRequest, BacklogRequest, Problem)))]
+#[openapi(components(schemas(AdviceRequest, DruidWorkersRequest, DruidSupervisorRequest, FlinkJobRequest, BacklogRequest, Problem)))]
 struct Components;
 
-const DESCRIPTION: &str = "How many replicas, which parallelism, and why: scaling advice for Druid workers, Flink jobs and any queue.
+const DESCRIPTION: &str = "How many replicas, which parallelism, and why: scaling advice for Druid workers, Druid supervisors, Flink jobs and any queue.
 
 Post a reading to `/v1/advice`, or let the service ask the sources of its configured targets and read their latest advice.
 

@@ -157,7 +157,11 @@ pub fn undecided(target: &Target, now: Timestamp) -> Advice {
         recommended: None,
         wanted: None,
         direction: Direction::None,
-        unit: if target.kind == Kind::FlinkJob { Unit::TaskManagers } else { Unit::Replicas },
+        unit: match target.kind {
+            Kind::DruidSupervisor => Unit::Tasks,
+            Kind::FlinkJob => Unit::TaskManagers,
+            Kind::DruidWorkers | Kind::Backlog => Unit::Replicas,
+        },
         active: None,
         bounds,
         reasons: vec![Reason::NoReading { failure, consecutive_failures: source.consecutive_failures }],

@@ -134,7 +134,16 @@ fn with_bounds(policy: &Policy, bounds: PoolInput) -> Policy {
 
 /// A copy of the facts for a part of the question.
 const fn clone<'a>(case: &Case<'a>) -> Case<'a> {
-    Case { request: case.request, policy: case.policy, now: case.now, memory: case.memory, min: case.min, floored: case.floored, changed_at: case.changed_at }
+    Case {
+        request: case.request,
+        policy: case.policy,
+        now: case.now,
+        spec: case.spec,
+        memory: case.memory,
+        min: case.min,
+        floored: case.floored,
+        changed_at: case.changed_at,
+    }
 }
 
 /// How many workers earlier readings would have asked for.

@@ -52,7 +52,7 @@ impl View {
 
         let mut load = view.demand(case, pool, ratio.is_some(), capacity);
         let aged = load.slots();
-        let reserve = view.reserve(case, reading, pool);
+        let reserve = view.reserve(case, reading, pool).saturating_add(view.next_tasks(reading, pool));
         load.add_plain(reserve);
         let asked = load.slots();
         load.sort();
@@ -131,6 +131,25 @@ impl View {
             self.why.push(Reason::RolloverReserve { slots: due.0, supervisors: Names(due.1) });
         }
         due.0
+    }
+
+    /// Slots for the tasks that supervisors are going to have, by their own advice.
+    fn next_tasks(&mut self, reading: &DruidWorkersSnapshot, pool: &Pool<'_>) -> Count {
+        if pool.workers.is_empty() {
+            return 0;
+        }
+        let (mut slots, mut supervisors): (Count, Vec<String>) = (0, Vec::new());
+        for stream in &reading.streaming {
+            let more = stream.next_task_count.unwrap_or(0).saturating_sub(stream.task_count).saturating_mul(stream.replicas);
+            if more > 0 {
+                slots = slots.saturating_add(more);
+                supervisors.push(stream.supervisor.clone());
+            }
+        }
+        if slots > 0 {
+            self.why.push(Reason::SupervisorsNext { slots, supervisors: Names(supervisors) });
+        }
+        slots
     }
 
     /// Old tasks that wait while there is room for them: buying would not help.

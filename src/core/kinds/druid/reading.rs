@@ -214,6 +214,9 @@ pub struct Streaming {
     /// Groups that stop at a time at a rollover; all of them if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_task_count: Option<Count>,
+    /// Task groups that it is going to have, where its own advice says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_task_count: Option<Count>,
     /// Seconds until the tasks hand over to new ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollover_in_seconds: Option<Amount>,

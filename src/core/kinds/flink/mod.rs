@@ -119,6 +119,7 @@ fn decide(case: &Case<'_>, trust: &Trust, series: &Series<FlinkJobSnapshot>, job
         request: case.request,
         policy: &bounds,
         now: case.now,
+        spec: case.spec,
         memory: case.memory,
         min: if slots.unit == Unit::Slots { 0 } else { case.min },
         floored: case.floored,

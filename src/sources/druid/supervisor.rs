@@ -1,0 +1,107 @@
+//! One reading of a streaming supervisor, from the Overlord's API under `/druid/indexer/v1`, directly or through the
+//! Router.
+//!
+//! The spec and the status are needed. Statistics and workers only add to them: without them rates and slots are
+//! unknown. The spec is asked for because `taskCount` stands nowhere else; of it nothing is kept but numbers, since it
+//! may hold the credentials of the stream.
+
+mod wire;
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::core::kinds::DruidSupervisorSnapshot;
+use crate::core::kinds::druid::Worker;
+use crate::core::kinds::supervisor::WorkerSlots;
+use crate::core::units::{Count, Timestamp};
+use crate::engine::clock;
+use crate::engine::source::{BoxFuture, FailureKind, Reading, Snapshot, Source, SourceError};
+use crate::sources::http::{Answer, Client};
+
+use self::wire::Tasks;
+
+/// A supervisor of an Overlord.
+#[derive(Clone)]
+pub struct DruidSupervisorSource {
+    client: Client,
+    id: String,
+}
+
+impl DruidSupervisorSource {
+    /// Asks through `client` for the supervisor of this id. An id that is no segment of a path is no id: see
+    /// [`is_supervisor_id`].
+    #[must_use]
+    pub fn new(client: Client, id: String) -> Self {
+        Self { client, id }
+    }
+
+    async fn reading(&self) -> Result<Reading, SourceError> {
+        if !is_supervisor_id(&self.id) {
+            return Err(SourceError::new(FailureKind::NotFound, "the id of the supervisor is empty, or leads to another path"));
+        }
+        let session = self.client.session();
+        let observed_at = clock::now();
+        let base = format!("/druid/indexer/v1/supervisor/{}", utf8_percent_encode(&self.id, NON_ALPHANUMERIC));
+        let (status_path, stats_path) = (format!("{base}/status"), format!("{base}/stats"));
+        let (spec, status, rates, workers) =
+            tokio::join!(session.ask(&base), session.ask(&status_path), session.get(&stats_path), session.get("/druid/indexer/v1/workers"));
+        let spec = wire::spec(&found(spec?)?)?;
+        let status = wire::status(&found(status?)?, observed_at)?;
+        let rates = rates.and_then(|answer| wire::stats(&answer, &status.tasks)).inspect_err(|error| super::left_out("supervisor stats", error)).ok();
+        let workers = workers.and_then(|answer| super::wire::workers(&answer)).inspect_err(|error| super::left_out("workers", error)).ok();
+        let mut snapshot = DruidSupervisorSnapshot {
+            observed_at: Some(observed_at),
+            received_at: Some(clock::now()),
+            supervisor: Some(self.id.clone()),
+            processed_per_second: rates.as_ref().and_then(|rates| rates.processed_per_second),
+            idle_ratio: rates.as_ref().and_then(|rates| rates.idle_ratio),
+            worker_slots: workers.as_deref().map(|workers| slots(workers, &status.tasks, observed_at)),
+            reading_tasks: Some(status.tasks.reading.len() as Count),
+            publishing_tasks: Some(publishing(workers.as_deref(), &status.tasks)),
+            ..status.snapshot
+        };
+        spec.fill(&mut snapshot);
+        Ok(Reading { snapshot: Snapshot::DruidSupervisor(Box::new(snapshot)), calls: session.calls() })
+    }
+}
+
+impl Source for DruidSupervisorSource {
+    fn read(&self) -> BoxFuture<'_, Result<Reading, SourceError>> {
+        Box::pin(self.reading())
+    }
+}
+
+/// True for an id that stays one segment of a path. `.` and `..` do not, however they are written.
+#[must_use]
+pub fn is_supervisor_id(id: &str) -> bool {
+    !id.is_empty() && id != "." && id != ".." && !id.chars().any(char::is_control)
+}
+
+/// A supervisor that is not there is another thing than an Overlord that does not answer.
+fn found(answer: Answer) -> Result<Answer, SourceError> {
+    if answer.status == 404 {
+        return Err(SourceError::new(FailureKind::NotFound, "there is no such supervisor"));
+    }
+    answer.success()
+}
+
+/// Publishing tasks. The status lists one twice now and then, and some for a while after they have ended: those that a
+/// worker runs count, where the workers are known.
+fn publishing(workers: Option<&[Worker]>, tasks: &Tasks) -> Count {
+    let Some(workers) = workers else { return tasks.publishing.len() as Count };
+    running(workers).filter(|id| tasks.publishing.contains(*id)).count() as Count
+}
+
+fn running(workers: &[Worker]) -> impl Iterator<Item = &str> {
+    workers.iter().flat_map(|worker| worker.tasks.iter().flatten()).map(|task| task.id.as_str())
+}
+
+/// Slots of the workers that take tasks, and those that others use.
+fn slots(workers: &[Worker], tasks: &Tasks, now: Timestamp) -> WorkerSlots {
+    let open = || workers.iter().filter(|worker| worker.enabled && worker.blacklisted_until.is_none_or(|until| until <= now));
+    let own = |worker: &Worker| worker.tasks.iter().flatten().filter(|task| tasks.is_own(&task.id)).count() as Count;
+    WorkerSlots {
+        total: open().fold(0, |sum: Count, worker| sum.saturating_add(worker.capacity)),
+        used_by_others: Some(open().fold(0, |sum: Count, worker| sum.saturating_add(worker.used.saturating_sub(own(worker))))),
+        coming: None,
+    }
+}
