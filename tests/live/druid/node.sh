@@ -18,7 +18,7 @@ mkdir -p "$conf" "$dir/log" "$dir/pids" "$dir/tmp/$name"
 start() { # start ARGS-OF-JAVA...
   # the mark -Dlab.node tells down.sh and keeper.py that the process of an id is still the one that was started here
   nohup java "-Dlab.node=$dir/$name" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k -Djava.io.tmpdir="$dir/tmp/$name" \
-    -Djdk.net.hosts.file="$dir/conf/hosts" "$@" >>"$dir/log/$name.log" 2>&1 </dev/null &
+    -Djdk.net.hosts.file="$dir/conf/hosts" -Dderby.stream.error.file="$dir/log/derby.log" "$@" >>"$dir/log/$name.log" 2>&1 </dev/null &
   echo "$!" >"$dir/pids/$name"
 }
 
