@@ -28,9 +28,10 @@
 //! ```
 //!
 //! The layers, each knowing only those before it: [`core`] decides, [`config`] reads the configuration, [`engine`] looks
-//! after targets, [`sources`] ask other systems, [`surfaces`] answer callers, [`cli`] wires them together. [`demo`] is a small
+//! after targets, [`sources`] ask other systems, [`actuators`] change them, [`surfaces`] answer callers, [`cli`] wires them together. [`demo`] is a small
 //! Druid and a small Flink to watch.
 
+pub mod actuators;
 pub mod cli;
 pub mod config;
 pub mod core;

@@ -103,6 +103,7 @@ fn spec(name: &str, source: Arc<Scripted>, policy: serde_json::Value) -> TargetS
         source_key: name.to_owned(),
         source,
         replicas: Some(Arc::new(Counts(3))),
+        actuator: None,
     }
 }
 

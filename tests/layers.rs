@@ -71,11 +71,12 @@ fn the_core_is_pure() {
 #[test]
 fn nothing_imports_what_lies_above_it() {
     for (room, above) in [
-        ("core", &["crate::config", "crate::engine", "crate::sources", "crate::surfaces", "crate::demo", "crate::cli"][..]),
-        ("config", &["crate::engine", "crate::sources", "crate::surfaces", "crate::demo", "crate::cli"]),
-        ("engine", &["crate::sources", "crate::surfaces", "crate::demo", "crate::cli"]),
-        ("sources", &["crate::surfaces", "crate::demo", "crate::cli"]),
-        ("surfaces", &["crate::sources", "crate::demo", "crate::cli"]),
+        ("core", &["crate::config", "crate::engine", "crate::actuators", "crate::sources", "crate::surfaces", "crate::demo", "crate::cli"][..]),
+        ("config", &["crate::engine", "crate::actuators", "crate::sources", "crate::surfaces", "crate::demo", "crate::cli"]),
+        ("engine", &["crate::actuators", "crate::sources", "crate::surfaces", "crate::demo", "crate::cli"]),
+        ("sources", &["crate::actuators", "crate::surfaces", "crate::demo", "crate::cli"]),
+        ("actuators", &["crate::surfaces", "crate::demo", "crate::cli"]),
+        ("surfaces", &["crate::actuators", "crate::sources", "crate::demo", "crate::cli"]),
     ] {
         assert_eq!(mentions(room, above), Vec::<String>::new(), "src/{room}");
     }

@@ -8,6 +8,7 @@ mod support;
 
 use std::process::{Command, Stdio};
 
+use loadline::core::advice::ActionKind;
 use loadline::surfaces::metrics;
 
 use strict::{Family, parse};
@@ -134,6 +135,20 @@ async fn a_target_with_many_parts_keeps_a_hundred_and_counts_the_rest() {
     assert_eq!(value(&families, "part_overflow", &[]), Some(30.0));
 }
 
+#[tokio::test]
+async fn performed_actions_are_counted_with_their_target_and_go_with_it() {
+    let service = Service::new();
+    let target = decided(&service, "orders");
+    assert!(!scrape(&service).await.contains("actions_performed_total"), "nothing has been performed");
+    target.act(|acting| acting.counts.insert((ActionKind::SetParallelism, "accepted"), 3));
+    let families = parse(&scrape(&service).await).expect("well formed");
+    let labels = [("target", "orders"), ("target_namespace", "shop"), ("kind", "backlog"), ("action", "setParallelism"), ("result", "accepted")];
+    assert_eq!(value(&families, "actions_performed_total", &labels), Some(3.0));
+    assert_eq!(families.iter().find(|family| family.name == "loadline_actions_performed_total").map(|family| family.kind.as_str()), Some("counter"));
+    service.store.remove("orders");
+    assert!(!scrape(&service).await.contains("actions_performed_total"));
+}
+
 #[test]
 fn the_families_keep_their_names() {
     let names = metrics::names().join("\n");
@@ -141,7 +156,7 @@ fn the_families_keep_their_names() {
         loadline_max_replicas loadline_active loadline_backlog_records loadline_lag_seconds loadline_arrival_rate_per_second loadline_capacity_per_replica_per_second \
         loadline_utilization_ratio loadline_advice_timestamp_seconds loadline_reading_timestamp_seconds loadline_reason loadline_limit \
         loadline_part_recommended_parallelism loadline_part_current_parallelism loadline_part_overflow loadline_pending_actions loadline_draining_workers \
-        loadline_consumer_expected_replicas loadline_consumer_last_read_timestamp_seconds loadline_source_up";
+        loadline_consumer_expected_replicas loadline_consumer_last_read_timestamp_seconds loadline_source_up loadline_actions_performed_total";
     assert_eq!(names.lines().collect::<Vec<_>>(), expected.split_whitespace().collect::<Vec<_>>());
 }
 

@@ -13,6 +13,7 @@ use super::wiring;
 use crate::config::{self, Configuration};
 use crate::core::request::Problem;
 use crate::demo;
+use crate::engine::actuator::Alone;
 use crate::engine::store::Store;
 use crate::engine::{Clock, Engine, clock};
 use crate::surfaces::http::{self, AppState, ServiceStatus, Setup};
@@ -73,7 +74,8 @@ pub async fn run_until(options: Options, stop: CancellationToken) -> Result<(), 
     let store = Arc::new(Store::new());
     let status = Arc::new(ServiceStatus::new());
     let clock: Clock = Arc::new(clock::now);
-    let engine = Arc::new(Engine::new(Arc::clone(&store), Arc::clone(&clock)));
+    let permit = Arc::new(Alone::new(wiring::identity()));
+    let engine = Arc::new(Engine::new(Arc::clone(&store), Arc::clone(&clock)).with_permit(permit));
 
     let demo = if options.demo {
         let demo = demo::start(demo::Pace::default(), demo::follow_store(Arc::clone(&store))).await;

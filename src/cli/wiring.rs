@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
+use crate::actuators::flink::FlinkActuator;
 use crate::config::{Configuration, FlinkJobName, HttpSource, ReplicasConfig, SourceConfig, TargetConfig};
+use crate::core::policy::{Apply, Policy};
 use crate::core::request::Problem;
 use crate::engine::TargetSpec;
+use crate::engine::actuator::Actuator;
 use crate::engine::source::{ReplicaSource, Source, SourceError};
 use crate::sources::druid::DruidSource;
 use crate::sources::druid::supervisor::DruidSupervisorSource;
@@ -34,6 +37,7 @@ fn spec(target: &TargetConfig) -> Result<TargetSpec, Vec<Problem>> {
     // where a scale target is named its TaskManagers can be had, so the slots of today are no limit
     let source = source(&target.source, seconds(target.timeout), target.replicas.is_some()).map_err(|problem| vec![problem])?;
     let replicas = replicas(target).map_err(|problem| vec![problem])?;
+    let actuator = actuator(&target.source, &policy, seconds(target.timeout)).map_err(|problem| vec![problem])?;
     Ok(TargetSpec {
         name: target.name.clone(),
         display_name: target.name.clone(),
@@ -48,6 +52,7 @@ fn spec(target: &TargetConfig) -> Result<TargetSpec, Vec<Problem>> {
         source_key: source_key(&target.source),
         source,
         replicas,
+        actuator,
     })
 }
 
@@ -76,6 +81,14 @@ pub fn source(config: &SourceConfig, timeout: Duration, grows: bool) -> Result<A
             };
             Arc::new(FlinkSource::new(client(http, timeout, "source.flink")?, job).growing(grows))
         }
+    })
+}
+
+/// Builds what carries the advice out, where the policy asks for it.
+fn actuator(source: &SourceConfig, policy: &Policy, timeout: Duration) -> Result<Option<Arc<dyn Actuator>>, Problem> {
+    Ok(match source {
+        SourceConfig::Flink { http, .. } if policy.flink.apply == Apply::Perform => Some(Arc::new(FlinkActuator::new(client(http, timeout, "source.flink")?))),
+        _ => None,
     })
 }
 
@@ -119,4 +132,13 @@ fn replicas(target: &TargetConfig) -> Result<Option<Arc<dyn ReplicaSource>>, Pro
             Some(Arc::new(KubernetesScale::new(api, &namespace, api_version, kind, name, resource.clone())))
         }
     })
+}
+
+/// Who this process is: its host (in Kubernetes the pod) and a part that no other process has.
+pub fn identity() -> String {
+    let named = || std::fs::read_to_string("/etc/hostname").ok().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+    let host = std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty()).or_else(named).unwrap_or_else(|| "loadline".to_owned());
+    // each state of the standard library's hashing begins at random
+    let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), std::process::id());
+    format!("{host}_{random:016x}")
 }

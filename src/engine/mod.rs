@@ -4,8 +4,11 @@
 //! changed starts anew and keeps its memory where kind and source are the same, what is gone disappears from the store
 //! together with its series.
 
+pub mod acting;
+pub mod actuator;
 pub mod clock;
 mod history;
+mod perform;
 mod poller;
 mod schedule;
 pub mod source;
@@ -19,6 +22,8 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use self::actuator::{Actuator, Alone, Permit};
+use self::perform::Performer;
 use self::poller::Job;
 use self::source::{ReplicaSource, Source};
 use self::store::{Store, Target};
@@ -60,6 +65,8 @@ pub struct TargetSpec {
     pub source: Arc<dyn Source>,
     /// Where counts come from.
     pub replicas: Option<Arc<dyn ReplicaSource>>,
+    /// What carries the advice out, where the policy asks for that.
+    pub actuator: Option<Arc<dyn Actuator>>,
 }
 
 struct Running {
@@ -73,14 +80,21 @@ struct Running {
 pub struct Engine {
     store: Arc<Store>,
     clock: Clock,
+    permit: Arc<dyn Permit>,
     running: Mutex<BTreeMap<String, Running>>,
 }
 
 impl Engine {
-    /// An engine without targets.
+    /// An engine without targets, of an instance that is alone.
     #[must_use]
     pub fn new(store: Arc<Store>, clock: Clock) -> Self {
-        Self { store, clock, running: Mutex::new(BTreeMap::new()) }
+        Self { store, clock, permit: Arc::new(Alone::new("loadline".to_owned())), running: Mutex::new(BTreeMap::new()) }
+    }
+
+    /// The same, acting only while it has a permit.
+    #[must_use]
+    pub fn with_permit(self, permit: Arc<dyn Permit>) -> Self {
+        Self { permit, ..self }
     }
 
     /// Brings the running targets in line. Must be called inside a tokio runtime.
@@ -104,13 +118,34 @@ impl Engine {
             if let Some(before) = before {
                 before.stop.cancel();
                 if before.target.kind == target.kind && before.source_key == spec.source_key {
-                    target.adopt(before.target.state());
+                    target.adopt(&before.target);
                 }
             }
+            target.act(|acting| acting.performs = spec.actuator.is_some());
             self.store.insert(Arc::clone(&target));
             let stop = CancellationToken::new();
-            let job =
-                Job { given: spec.given, policy: spec.policy, interval: spec.interval, timeout: spec.timeout, source: spec.source, replicas: spec.replicas };
+            let performer = spec.actuator.map(|actuator| {
+                let (permit, clock) = (Arc::clone(&self.permit), Arc::clone(&self.clock));
+                Performer {
+                    actuator,
+                    permit,
+                    target: Arc::clone(&target),
+                    clock,
+                    interval: spec.interval,
+                    stop: stop.clone(),
+                    paused: spec.policy.paused,
+                    checked_at: None,
+                }
+            });
+            let job = Job {
+                given: spec.given,
+                policy: spec.policy,
+                interval: spec.interval,
+                timeout: spec.timeout,
+                source: spec.source,
+                replicas: spec.replicas,
+                performer,
+            };
             let task = tokio::spawn(poller::run(Arc::clone(&target), job, Arc::clone(&self.store), Arc::clone(&self.clock), stop.clone()));
             running.insert(name, Running { target, source_key: spec.source_key, stop, task });
         }

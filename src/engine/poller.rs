@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
 use super::history::History;
+use super::perform::Performer;
 use super::source::{FailureKind, ReplicaSource, Snapshot, Source, SourceError};
 use super::store::{SourceHealth, SourceState, State, Store, Target, is_valid};
 use super::{Clock, schedule};
@@ -25,7 +26,6 @@ use crate::core::units::{Timestamp, seconds_between, shifted};
 pub const CALLS_TIME: u32 = 4;
 
 /// What a task needs to look after a target.
-#[derive(Clone)]
 pub struct Job {
     /// The policy as given.
     pub given: PolicyInput,
@@ -39,6 +39,8 @@ pub struct Job {
     pub source: Arc<dyn Source>,
     /// Where counts come from.
     pub replicas: Option<Arc<dyn ReplicaSource>>,
+    /// What carries the advice out, where the policy asks for that.
+    pub performer: Option<Performer>,
 }
 
 /// Looks after a target until it is stopped.
@@ -53,9 +55,13 @@ pub async fn run(target: Arc<Target>, job: Job, store: Arc<Store>, clock: Clock,
             () = stop.cancelled() => return,
             _ = ticks.tick() => {}
         }
-        tokio::select! {
+        let (advice, read) = tokio::select! {
             () = stop.cancelled() => return,
-            () = poller.step() => {}
+            round = poller.step() => round,
+        };
+        // not given up half-way: what was sent is waited for and told, within the time that a stop may take
+        if let (Some(advice), Some(performer)) = (advice, &mut poller.job.performer) {
+            performer.step(&advice, read.as_ref()).await;
         }
     }
 }
@@ -87,8 +93,9 @@ impl Poller {
         Self { state: kept.source.clone(), replicas: Replicas::default(), next_try: None, failure: None, target, job, store, clock, history, memory }
     }
 
-    /// One round: ask, if it is time to; decide; publish. Counts are read each time, whatever the source does.
-    async fn step(&mut self) {
+    /// One round: ask, if it is time to; decide; publish. Counts are read each time, whatever the source does. Gives the
+    /// decision and the reading, where there was one.
+    async fn step(&mut self) -> (Option<Arc<Advice>>, Option<Snapshot>) {
         let now = (self.clock)();
         let due = self.next_try.is_none_or(|at| now >= at);
         let whole = self.job.timeout * CALLS_TIME;
@@ -132,7 +139,8 @@ impl Poller {
             }
             None => {}
         }
-        self.decide(snapshot);
+        let read = snapshot.clone().filter(|_| self.job.performer.is_some());
+        (self.decide(snapshot), read)
     }
 
     fn succeeded(&mut self, calls: u32) {
@@ -159,7 +167,7 @@ impl Poller {
         self.failure = Some(error);
     }
 
-    fn decide(&mut self, snapshot: Option<Snapshot>) {
+    fn decide(&mut self, snapshot: Option<Snapshot>) -> Option<Arc<Advice>> {
         let now = (self.clock)();
         let mut readings = self.history.with(snapshot);
         self.relate(&mut readings, now);
@@ -182,7 +190,7 @@ impl Poller {
         let decided = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| crate::core::advise(&request)));
         let Ok(advice) = decided.map(Arc::new) else {
             error!(target = %self.target.name, "the decision panicked: this is a fault of Loadline, and the request behind it is lost");
-            return;
+            return None;
         };
         histogram!("loadline_evaluation_duration_seconds").record(started.elapsed().as_secs_f64());
         counter!("loadline_evaluations_total", "outcome" => advice.outcome.name()).increment(1);
@@ -192,7 +200,8 @@ impl Poller {
         self.state.next_reading_at =
             Some(self.next_try.map_or_else(|| shifted(now, step), |at| if seconds_between(now, at) > 0.0 { at } else { shifted(now, step) }));
         self.log(&advice);
-        self.store.publish(&self.target, request, advice, self.state.clone());
+        self.store.publish(&self.target, request, Arc::clone(&advice), self.state.clone());
+        Some(advice)
     }
 
     /// Adds what the other targets of the cluster know, as far as their advice is still valid.

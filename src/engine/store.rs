@@ -4,14 +4,15 @@
 //! always relative to a moment: after `valid_until` an advice has no number any more, whatever it was before.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use serde::Serialize;
 use tokio::sync::broadcast;
 use utoipa::ToSchema;
 
+use super::acting::Acting;
 use crate::core::advice::{Advice, Outcome};
 use crate::core::request::{Kind, Request};
 use crate::core::units::{Count, Timestamp};
@@ -40,6 +41,7 @@ pub struct Target {
     /// The configuration in force as JSON, without secrets.
     pub configuration: serde_json::Value,
     state: ArcSwap<State>,
+    acting: Mutex<Acting>,
     /// Unix milliseconds of the last read by each consumer interface; 0 is never.
     reads: [AtomicI64; Interface::ALL.len()],
 }
@@ -220,7 +222,17 @@ impl Target {
     /// A target of which nothing is known yet.
     #[must_use]
     pub fn new(name: String, display_name: String, namespace: String, kind: Kind, configuration: serde_json::Value) -> Self {
-        Self { name, display_name, namespace, kind, cluster: None, configuration, state: ArcSwap::default(), reads: Default::default() }
+        Self {
+            name,
+            display_name,
+            namespace,
+            kind,
+            cluster: None,
+            configuration,
+            state: ArcSwap::default(),
+            acting: Mutex::default(),
+            reads: Default::default(),
+        }
     }
 
     /// The same, as a part of a cluster.
@@ -235,9 +247,21 @@ impl Target {
         self.state.load_full()
     }
 
-    /// Keeps the state of a target that this one takes the place of.
-    pub fn adopt(&self, state: Arc<State>) {
-        self.state.store(state);
+    /// Keeps the state of a target that this one takes the place of, and what is under way for it.
+    pub fn adopt(&self, before: &Self) {
+        self.state.store(before.state());
+        let kept = before.acting(Acting::clone);
+        self.act(|acting| *acting = kept);
+    }
+
+    /// Looks at what is done for it.
+    pub fn acting<T>(&self, look: impl FnOnce(&Acting) -> T) -> T {
+        look(&self.acting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Notes what is done for it.
+    pub fn act<T>(&self, note: impl FnOnce(&mut Acting) -> T) -> T {
+        note(&mut self.acting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Notes that a consumer has read the advice.

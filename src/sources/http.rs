@@ -16,7 +16,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::{Bytes, BytesMut};
-use http::{HeaderValue, header};
+use http::{HeaderValue, Method, header};
 use serde::de::DeserializeOwned;
 use tokio::sync::{OnceCell, Semaphore};
 use url::Url;
@@ -158,11 +158,21 @@ impl Session {
 
     /// Asks, and gives the answer whatever its status. Errors, and those of reading the answer, name the path.
     pub async fn ask(&self, path_and_query: &str) -> Result<Answer, SourceError> {
+        self.call(Method::GET, path_and_query, None).await
+    }
+
+    /// Sends something that changes the server, and gives the answer whatever its status. Redirects that keep method and
+    /// body (307, 308) are followed like those of a question; others are refused, as they would turn it into one.
+    pub async fn submit(&self, method: Method, path: &str, body: Option<&serde_json::Value>) -> Result<Answer, SourceError> {
+        self.call(method, path, body.map(|body| Bytes::from(body.to_string()))).await
+    }
+
+    async fn call(&self, method: Method, path_and_query: &str, body: Option<Bytes>) -> Result<Answer, SourceError> {
         let limit = self.inner.options.timeout;
         // the semaphore is never closed
         let _turn = self.inner.turns.acquire().await.ok();
         let path = path_and_query.split('?').next().unwrap_or_default();
-        tokio::time::timeout(limit, self.follow(self.inner.url(path_and_query)))
+        tokio::time::timeout(limit, self.follow(method, self.inner.url(path_and_query), body))
             .await
             .unwrap_or_else(|_| Err(SourceError::new(FailureKind::Timeout, format!("no complete answer within {limit:?}"))))
             .map(|answer| Answer { path: path.to_owned(), ..answer })
@@ -175,15 +185,19 @@ impl Session {
         self.calls.load(Ordering::Relaxed)
     }
 
-    async fn follow(&self, mut url: Url) -> Result<Answer, SourceError> {
+    async fn follow(&self, method: Method, mut url: Url, body: Option<Bytes>) -> Result<Answer, SourceError> {
         let mut seen = HashSet::new();
         loop {
             seen.insert(url.clone());
-            let response = self.send(&url).await?;
-            if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+            let response = self.send(&method, &url, body.clone()).await?;
+            let status = response.status().as_u16();
+            if !matches!(status, 301 | 302 | 303 | 307 | 308) {
                 return self.receive(response).await;
             }
             let refused = |why: String| SourceError::new(FailureKind::Redirect, why);
+            if method != Method::GET && !matches!(status, 307 | 308) {
+                return Err(refused(format!("redirect {status} of a {method}: expected 307 or 308, which keep it one")));
+            }
             let location = response.headers().get(header::LOCATION).and_then(|value| value.to_str().ok());
             let next = location.and_then(|location| url.join(location).ok());
             let mut next = next.ok_or_else(|| refused("redirect without a usable location".to_owned()))?;
@@ -201,8 +215,11 @@ impl Session {
         }
     }
 
-    async fn send(&self, url: &Url) -> Result<reqwest::Response, SourceError> {
-        let mut request = self.inner.http.get(url.clone()).header(header::ACCEPT, "application/json");
+    async fn send(&self, method: &Method, url: &Url, body: Option<Bytes>) -> Result<reqwest::Response, SourceError> {
+        let mut request = self.inner.http.request(method.clone(), url.clone()).header(header::ACCEPT, "application/json");
+        if let Some(body) = body {
+            request = request.header(header::CONTENT_TYPE, "application/json").body(body);
+        }
         if self.inner.trusts(url)
             && let Some(credentials) = self.credentials.get_or_try_init(|| self.inner.credentials()).await?
         {

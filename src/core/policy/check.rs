@@ -223,6 +223,7 @@ impl PolicyInput {
             ("settlingReadings", self.settling_readings.is_some()),
             ("doubtHolds", self.doubt_holds.is_some()),
             ("moveAll", self.move_all.is_some()),
+            ("apply", self.apply.is_some()),
         ];
         let mut refuse = |fields: &[(&str, bool)], owner: Kind| {
             for (path, _) in fields.iter().filter(|(_, given)| *given && kind != owner) {

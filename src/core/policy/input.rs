@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::terms::{
-    Aggregator, Alignment, ConsumerInput, Damping, DirectionInput, Drain, FloorInput, IneffectiveInput, LagBasedInput, LookAhead, MemoryPressureInput,
+    Aggregator, Alignment, Apply, ConsumerInput, Damping, DirectionInput, Drain, FloorInput, IneffectiveInput, LagBasedInput, LookAhead, MemoryPressureInput,
     ObservedRateInput, ObservedScalabilityInput, OnUnknownInput, PoolInput, Preset, QuotaInput,
 };
 use crate::core::units::{Amount, Count, Duration};
@@ -218,4 +218,7 @@ pub struct PolicyInput {
     /// `flinkJob`: once one vertex is outside its band, move those inside theirs too (default false).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub move_all: Option<bool>,
+    /// `flinkJob`: who sets the parallelism (default `advise`). A posted request is only ever advised.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub apply: Option<Apply>,
 }

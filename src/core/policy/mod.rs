@@ -167,6 +167,7 @@ pub struct FlinkPolicy {
     pub settling_readings: bool,
     pub doubt_holds: bool,
     pub move_all: bool,
+    pub apply: Apply,
 }
 
 impl PolicyInput {
@@ -326,6 +327,7 @@ impl PolicyInput {
             settling_readings: self.settling_readings.unwrap_or(peer),
             doubt_holds: self.doubt_holds.unwrap_or(!peer),
             move_all: self.move_all.unwrap_or(peer),
+            apply: self.apply.unwrap_or_default(),
         }
     }
 }

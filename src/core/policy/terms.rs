@@ -203,6 +203,17 @@ pub enum LagAggregate {
     Average,
 }
 
+/// Who carries out what is advised for a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Apply {
+    /// Whoever reads the advice.
+    #[default]
+    Advise,
+    /// Loadline itself, in pull mode: it sets the parallelism of jobs under the adaptive scheduler.
+    Perform,
+}
+
 /// Which subtask stands for a vertex.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
 #[serde(rename_all = "camelCase")]

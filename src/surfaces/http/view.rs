@@ -12,6 +12,7 @@ use crate::core::policy::PolicyInput;
 use crate::core::reasons::Reason;
 use crate::core::request::{Kind, parse_value};
 use crate::core::units::{Count, Timestamp, seconds_between};
+use crate::engine::acting::{Acting, Performed};
 use crate::engine::store::{Interface, SourceHealth, SourceState, Target};
 
 /// A target in the list.
@@ -121,6 +122,8 @@ pub struct TargetView {
     configuration: Value,
     /// How the source fares.
     source: SourceView,
+    /// What Loadline does itself; null where the policy asks for advice only.
+    performing: Option<PerformingView>,
     /// When each interface last read the advice, in Unix seconds.
     last_read_timestamp_seconds: BTreeMap<&'static str, f64>,
 }
@@ -135,8 +138,32 @@ impl TargetView {
             kind: target.kind,
             configuration: target.configuration.clone(),
             source: SourceView::of(&target.state().source, now),
+            performing: PerformingView::of(target),
             last_read_timestamp_seconds: Interface::ALL.into_iter().filter_map(|by| Some((by.name(), target.last_read(by)?))).collect(),
         }
+    }
+}
+
+/// What Loadline does itself for a target.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PerformingView {
+    /// Why nothing is performed now, so that the advice is only advice; null while nothing stands in the way.
+    notice: Option<String>,
+    /// Actions that were accepted and whose effect is not there yet.
+    under_way: Vec<Performed>,
+    /// The newest action; null before the first.
+    last: Option<Performed>,
+}
+
+impl PerformingView {
+    fn of(target: &Target) -> Option<Self> {
+        let view = |acting: &Acting| Self {
+            notice: acting.notice.clone(),
+            under_way: acting.under_way.iter().map(|step| step.performed.clone()).collect(),
+            last: acting.last.clone(),
+        };
+        target.acting(|acting| acting.performs.then(|| view(acting)))
     }
 }
 

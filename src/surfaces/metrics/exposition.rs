@@ -1,4 +1,4 @@
-//! A writer of the Prometheus text format, version 0.0.4: gauges only, finite values only.
+//! A writer of the Prometheus text format, version 0.0.4: finite values only.
 
 use std::fmt::Write;
 
@@ -12,6 +12,7 @@ pub struct Family<'a> {
     text: &'a mut String,
     name: &'a str,
     help: &'a str,
+    kind: &'static str,
     begun: bool,
 }
 
@@ -23,7 +24,12 @@ impl Exposition {
 
     /// Begins a gauge family; `name` comes without the prefix.
     pub fn family<'a>(&'a mut self, name: &'a str, help: &'a str) -> Family<'a> {
-        Family { text: &mut self.text, name, help, begun: false }
+        Family { text: &mut self.text, name, help, kind: "gauge", begun: false }
+    }
+
+    /// Begins a counter family.
+    pub fn counter_family<'a>(&'a mut self, name: &'a str, help: &'a str) -> Family<'a> {
+        Family { text: &mut self.text, name, help, kind: "counter", begun: false }
     }
 
     /// The text so far.
@@ -50,9 +56,9 @@ impl Family<'_> {
         let Some(value) = value.filter(|value| value.is_finite()) else { return };
         if !self.begun {
             self.begun = true;
-            let (name, help) = (self.name, self.help);
+            let Self { name, help, kind, .. } = *self;
             // writing to a string cannot fail
-            let _ = write!(self.text, "# HELP loadline_{name} {help}\n# TYPE loadline_{name} gauge\n");
+            let _ = write!(self.text, "# HELP loadline_{name} {help}\n# TYPE loadline_{name} {kind}\n");
         }
         let (open, close) = if labels.is_empty() { ("", "") } else { ("{", "}") };
         let _ = writeln!(self.text, "loadline_{}{open}{labels}{close} {value}", self.name);

@@ -186,10 +186,21 @@ const ROWS: &[Row] = &[
     },
 ];
 
-/// The families of this table, with their prefix.
+/// What was counted of a target: kept with it, so that the series go when it goes.
+const COUNTERS: &[Row] = &[Row {
+    name: "actions_performed_total",
+    help: "Actions that Loadline has performed itself, by result.",
+    write: |view, family| {
+        for ((action, result), count) in view.target.acting(|acting| acting.counts.clone()) {
+            view.put(family, &[("action", action.name()), ("result", result)], Some(as_f64(count)));
+        }
+    },
+}];
+
+/// The families of these tables, with their prefix.
 #[must_use]
 pub fn names() -> Vec<String> {
-    ROWS.iter().map(|row| format!("loadline_{}", row.name)).collect()
+    ROWS.iter().chain(COUNTERS).map(|row| format!("loadline_{}", row.name)).collect()
 }
 
 /// Writes the families of all targets.
@@ -197,6 +208,12 @@ pub fn render(store: &Store, now: Timestamp, text: &mut Exposition) {
     let views: Vec<View> = store.targets().values().map(|target| View::of(target, now)).collect();
     for row in ROWS {
         let mut family = text.family(row.name, row.help);
+        for view in &views {
+            (row.write)(view, &mut family);
+        }
+    }
+    for row in COUNTERS {
+        let mut family = text.counter_family(row.name, row.help);
         for view in &views {
             (row.write)(view, &mut family);
         }

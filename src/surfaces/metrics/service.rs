@@ -92,5 +92,4 @@ fn describe() {
     metrics::describe_counter!("loadline_source_requests_total", "Readings that sources were asked for.");
     metrics::describe_histogram!("loadline_evaluation_duration_seconds", "Time that a decision took.");
     metrics::describe_counter!("loadline_evaluations_total", "Decisions by outcome.");
-    metrics::describe_counter!("loadline_actions_performed_total", "Actions performed by result.");
 }
