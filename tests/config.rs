@@ -2,7 +2,8 @@
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
-use loadline::config::{Configuration, FlinkJobName, ReplicasConfig, SourceConfig, parse};
+use loadline::config::{Configuration, FlinkJobName, LeaseConfig, ReplicasConfig, SourceConfig, parse};
+use loadline::core::policy::{Apply, Drain};
 use loadline::core::request::{Kind, Problem};
 use loadline::core::units::Duration;
 
@@ -142,7 +143,6 @@ fn single_faults_are_named_by_path_value_and_expectation() {
     refused(&target("").replace("kind: flinkJob", "kind: druidWorkers"), "targets[0].source.flink", "flinkJob");
     refused(&target("").replace("name: orders", &format!("name: {}", "a".repeat(64))), "targets[0].name", "at most 63");
     refused("server: { tls: { certFile: a } }", "server.tls", "expected null");
-    refused(&VALID.replace("drain: advise", "drain: perform"), "targets[0].policy.drain", "expected advise or preStop");
 }
 
 #[test]
@@ -191,4 +191,26 @@ fn a_password_that_was_written_in_the_wrong_place_is_not_repeated() {
 fn a_job_may_be_called_no() {
     let text = "targets: [ { name: a, kind: flinkJob, source: { flink: { url: \"http://f\", job: no } } } ]";
     assert_eq!(parse(text).expect("valid").targets.len(), 1);
+}
+
+#[test]
+fn targets_can_be_performed_for() {
+    let text = VALID.replace("drain: advise", "drain: perform").replace("targetUtilization: 0.75", "apply: perform");
+    let configuration = parse(&text).expect("valid");
+    assert_eq!(configuration.targets[0].policy.drain, Some(Drain::Perform));
+    assert_eq!(configuration.targets[1].policy.apply, Some(Apply::Perform));
+    refused(&VALID.replace("drain: advise", "apply: perform"), "targets[0].policy.apply", "flinkJob");
+}
+
+#[test]
+fn the_lease_has_defaults_and_is_checked() {
+    assert_eq!(parse("server: { lease: null }").expect("valid").server.lease, LeaseConfig::default());
+    let given = parse("server: { lease: { name: my-lease, namespace: streams, duration: 30s, enabled: true } }").expect("valid").server.lease;
+    assert_eq!(given, LeaseConfig { enabled: Some(true), name: "my-lease".to_owned(), namespace: Some("streams".to_owned()), seconds: 30 });
+    refused("server: { lease: { name: \"../x\" } }", "server.lease.name", "is no name in Kubernetes");
+    refused("server: { lease: { namespace: \"\" } }", "server.lease.namespace", "is no name in Kubernetes");
+    for duration in ["4s", "1500ms", "6m", "10.5s"] {
+        refused(&format!("server: {{ lease: {{ duration: {duration} }} }}"), "server.lease.duration", "whole seconds, 5s to 5m");
+    }
+    refused("server: { lease: { holder: me } }", "server.lease.holder", "");
 }

@@ -140,10 +140,19 @@ async fn performed_actions_are_counted_with_their_target_and_go_with_it() {
     let service = Service::new();
     let target = decided(&service, "orders");
     assert!(!scrape(&service).await.contains("actions_performed_total"), "nothing has been performed");
+    assert!(!scrape(&service).await.contains("loadline_performing"), "only advice is asked for");
+    target.act(|acting| {
+        acting.performs = true;
+        acting.notice = Some("not the active instance".to_owned());
+    });
+    let families = parse(&scrape(&service).await).expect("well formed");
+    assert_eq!(value(&families, "performing", &[("target", "orders")]), Some(0.0));
+    target.act(|acting| acting.notice = None);
     target.act(|acting| acting.counts.insert((ActionKind::SetParallelism, "accepted"), 3));
     let families = parse(&scrape(&service).await).expect("well formed");
     let labels = [("target", "orders"), ("target_namespace", "shop"), ("kind", "backlog"), ("action", "setParallelism"), ("result", "accepted")];
     assert_eq!(value(&families, "actions_performed_total", &labels), Some(3.0));
+    assert_eq!(value(&families, "performing", &[("target", "orders")]), Some(1.0));
     assert_eq!(families.iter().find(|family| family.name == "loadline_actions_performed_total").map(|family| family.kind.as_str()), Some("counter"));
     service.store.remove("orders");
     assert!(!scrape(&service).await.contains("actions_performed_total"));
@@ -156,7 +165,7 @@ fn the_families_keep_their_names() {
         loadline_max_replicas loadline_active loadline_backlog_records loadline_lag_seconds loadline_arrival_rate_per_second loadline_capacity_per_replica_per_second \
         loadline_utilization_ratio loadline_advice_timestamp_seconds loadline_reading_timestamp_seconds loadline_reason loadline_limit \
         loadline_part_recommended_parallelism loadline_part_current_parallelism loadline_part_overflow loadline_pending_actions loadline_draining_workers \
-        loadline_consumer_expected_replicas loadline_consumer_last_read_timestamp_seconds loadline_source_up loadline_actions_performed_total";
+        loadline_consumer_expected_replicas loadline_consumer_last_read_timestamp_seconds loadline_source_up loadline_performing loadline_actions_performed_total";
     assert_eq!(names.lines().collect::<Vec<_>>(), expected.split_whitespace().collect::<Vec<_>>());
 }
 

@@ -3,6 +3,7 @@
 mod advise;
 mod args;
 mod check;
+mod permit;
 mod probe;
 pub mod serve;
 mod table;

@@ -9,11 +9,11 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
+use super::permit::Active;
 use super::wiring;
 use crate::config::{self, Configuration};
 use crate::core::request::Problem;
 use crate::demo;
-use crate::engine::actuator::Alone;
 use crate::engine::store::Store;
 use crate::engine::{Clock, Engine, clock};
 use crate::surfaces::http::{self, AppState, ServiceStatus, Setup};
@@ -74,8 +74,6 @@ pub async fn run_until(options: Options, stop: CancellationToken) -> Result<(), 
     let store = Arc::new(Store::new());
     let status = Arc::new(ServiceStatus::new());
     let clock: Clock = Arc::new(clock::now);
-    let permit = Arc::new(Alone::new(wiring::identity()));
-    let engine = Arc::new(Engine::new(Arc::clone(&store), Arc::clone(&clock)).with_permit(permit));
 
     let demo = if options.demo {
         let demo = demo::start(demo::Pace::default(), demo::follow_store(Arc::clone(&store))).await;
@@ -89,10 +87,11 @@ pub async fn run_until(options: Options, stop: CancellationToken) -> Result<(), 
         (None, None) => None,
     };
     let origin = options.config.clone().unwrap_or_else(|| PathBuf::from("the demonstration"));
-    let configuration = match &text {
-        Some(text) => load(text, &engine).map_err(|problems| ServeError::Invalid(origin, problems))?,
-        None => Configuration::default(),
-    };
+    let invalid = |problems| ServeError::Invalid(origin.clone(), problems);
+    let configuration = text.as_deref().map(config::parse).transpose().map_err(invalid)?.unwrap_or_default();
+    let active = Arc::new(Active::of(&configuration.server.lease).map_err(|problem| invalid(vec![problem]))?);
+    let engine = Arc::new(Engine::new(Arc::clone(&store), Arc::clone(&clock)).with_permit(active.permit()));
+    apply(&configuration, &engine, &active).map_err(invalid)?;
     status.loaded(clock());
 
     let token = match &configuration.server.bearer_token_file {
@@ -110,26 +109,40 @@ pub async fn run_until(options: Options, stop: CancellationToken) -> Result<(), 
     let address = listener.local_addr().unwrap_or(address);
     info!(%address, targets = configuration.targets.len(), demo = options.demo, version = metrics::VERSION, "listening");
     if let (Some(path), false) = (&options.config, options.demo) {
-        tokio::spawn(watch(path.clone(), text.unwrap_or_default(), Arc::clone(&engine), Arc::clone(&status), clock, stop.clone()));
+        let targets = (Arc::clone(&engine), Arc::clone(&active));
+        tokio::spawn(watch(path.clone(), text.unwrap_or_default(), targets, Arc::clone(&status), clock, stop.clone()));
     }
-    http::serve(listener, http::router(AppState::new(setup)), stop, limits).await;
-    engine.stop().await;
+    let (stopped, acting) = (stop.clone(), CancellationToken::new());
+    let engine_stops = async {
+        stopped.cancelled().await;
+        engine.stop().await;
+        // only now nothing is performed any more, and another instance may
+        acting.cancel();
+    };
+    tokio::join!(http::serve(listener, http::router(AppState::new(setup)), stop, limits), engine_stops, active.keep(acting.clone()));
     drop(demo);
     info!("stopped");
     Ok(())
 }
 
 /// Brings the targets in line with a configuration, or says all that is wrong with it and changes nothing.
-fn load(text: &str, engine: &Engine) -> Result<Configuration, Vec<Problem>> {
+fn load(text: &str, (engine, active): &(Arc<Engine>, Arc<Active>)) -> Result<Configuration, Vec<Problem>> {
     let configuration = config::parse(text)?;
-    engine.apply(wiring::targets(&configuration)?);
+    apply(&configuration, engine, active)?;
     Ok(configuration)
+}
+
+fn apply(configuration: &Configuration, engine: &Engine, active: &Active) -> Result<(), Vec<Problem>> {
+    let targets = wiring::targets(configuration)?;
+    active.want(&targets);
+    engine.apply(targets);
+    Ok(())
 }
 
 /// Looks at the file again and again: a ConfigMap is swapped by a symbolic link beside it, which a watch on the file
 /// misses. A configuration that is not valid changes nothing and is named once. A file that is just being written can look
 /// like a shorter, valid one, even like one without targets, so a change counts once it was read twice alike.
-async fn watch(path: PathBuf, mut seen: String, engine: Arc<Engine>, status: Arc<ServiceStatus>, clock: Clock, stop: CancellationToken) {
+async fn watch(path: PathBuf, mut seen: String, targets: (Arc<Engine>, Arc<Active>), status: Arc<ServiceStatus>, clock: Clock, stop: CancellationToken) {
     let mut unreadable = false;
     let mut pending: Option<String> = None;
     loop {
@@ -160,7 +173,7 @@ async fn watch(path: PathBuf, mut seen: String, engine: Arc<Engine>, status: Arc
         // a file that came back is judged again even where it is the same: its failure would be told for ever otherwise
         unreadable = false;
         pending = None;
-        match load(&text, &engine) {
+        match load(&text, &targets) {
             Ok(configuration) => {
                 info!(targets = configuration.targets.len(), "a new configuration is in force");
                 status.loaded(clock());

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
+use crate::actuators::druid::DruidActuator;
 use crate::actuators::flink::FlinkActuator;
 use crate::config::{Configuration, FlinkJobName, HttpSource, ReplicasConfig, SourceConfig, TargetConfig};
-use crate::core::policy::{Apply, Policy};
+use crate::core::policy::{Apply, Drain, Policy};
 use crate::core::request::Problem;
 use crate::engine::TargetSpec;
 use crate::engine::actuator::Actuator;
@@ -88,6 +89,7 @@ pub fn source(config: &SourceConfig, timeout: Duration, grows: bool) -> Result<A
 fn actuator(source: &SourceConfig, policy: &Policy, timeout: Duration) -> Result<Option<Arc<dyn Actuator>>, Problem> {
     Ok(match source {
         SourceConfig::Flink { http, .. } if policy.flink.apply == Apply::Perform => Some(Arc::new(FlinkActuator::new(client(http, timeout, "source.flink")?))),
+        SourceConfig::Druid(http) if policy.druid.drain == Drain::Perform => Some(Arc::new(DruidActuator::new(client(http, timeout, "source.druid")?))),
         _ => None,
     })
 }
@@ -132,13 +134,4 @@ fn replicas(target: &TargetConfig) -> Result<Option<Arc<dyn ReplicaSource>>, Pro
             Some(Arc::new(KubernetesScale::new(api, &namespace, api_version, kind, name, resource.clone())))
         }
     })
-}
-
-/// Who this process is: its host (in Kubernetes the pod) and a part that no other process has.
-pub fn identity() -> String {
-    let named = || std::fs::read_to_string("/etc/hostname").ok().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
-    let host = std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty()).or_else(named).unwrap_or_else(|| "loadline".to_owned());
-    // each state of the standard library's hashing begins at random
-    let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), std::process::id());
-    format!("{host}_{random:016x}")
 }

@@ -33,6 +33,8 @@ pub struct ServerFile {
     pub auth: Option<AuthFile>,
     /// The largest posted body in bytes (default 32 MiB).
     pub max_body_bytes: Option<u64>,
+    /// The lease that one instance holds while it performs.
+    pub lease: Option<LeaseFile>,
     /// TLS of the HTTP interface: not available in this version.
     pub tls: Option<serde_json::Value>,
     /// TLS of the gRPC interface: not available in this version.
@@ -47,6 +49,24 @@ pub struct ServerFile {
 pub struct AuthFile {
     /// A file with the bearer token that all but probes and metrics asks for.
     pub bearer_token_file: PathBuf,
+}
+
+/// The lease of Kubernetes that keeps all instances but one from performing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct LeaseFile {
+    /// False: this is the only instance, and no lease is needed (default true in a cluster).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    /// Its name (default `loadline`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its namespace (default that of this service).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// How long it lasts without being renewed, whole seconds, `5s` to `5m` (default `15s`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration: Option<Duration>,
 }
 
 /// What holds for every target that says nothing else.

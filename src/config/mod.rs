@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 use url::Url;
 
-use self::file::TargetFile;
+use self::file::{LeaseFile, TargetFile};
 
 pub use self::file::File;
 use crate::core::policy::PolicyInput;
@@ -44,6 +44,27 @@ pub struct Server {
     pub bearer_token_file: Option<PathBuf>,
     /// The largest posted body, in bytes.
     pub max_body_bytes: usize,
+    /// The lease that one instance holds while it performs.
+    pub lease: LeaseConfig,
+}
+
+/// The lease that one instance holds while it performs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseConfig {
+    /// Whether it is asked for: `None` where there is a cluster.
+    pub enabled: Option<bool>,
+    /// Its name.
+    pub name: String,
+    /// Its namespace; `None`: that of this service.
+    pub namespace: Option<String>,
+    /// How long it lasts without being renewed, in whole seconds.
+    pub seconds: u64,
+}
+
+impl Default for LeaseConfig {
+    fn default() -> Self {
+        Self { enabled: None, name: "loadline".to_owned(), namespace: None, seconds: 15 }
+    }
 }
 
 impl Default for Server {
@@ -53,6 +74,7 @@ impl Default for Server {
             grpc: SocketAddr::from(([0, 0, 0, 0], 9090)),
             bearer_token_file: None,
             max_body_bytes: 32 * 1024 * 1024,
+            lease: LeaseConfig::default(),
         }
     }
 }
@@ -206,6 +228,30 @@ pub fn parse(text: &str) -> Result<Configuration, Vec<Problem>> {
     if problems.is_empty() { Ok(Configuration { server, targets }) } else { Err(problems) }
 }
 
+fn lease(given: &LeaseFile, problems: &mut Vec<Problem>) -> LeaseConfig {
+    let default = LeaseConfig::default();
+    let named = |text: &str| {
+        let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let edges = text.bytes().next().is_some_and(inner) && text.bytes().last().is_some_and(inner);
+        edges && text.len() <= 253 && text.bytes().all(|byte| inner(byte) || byte == b'-' || byte == b'.')
+    };
+    for (field, text) in [("name", &given.name), ("namespace", &given.namespace)] {
+        if let Some(text) = text.as_ref().filter(|text| !named(text)) {
+            let expected = "expected lower-case letters, digits, \".\" and \"-\", beginning and ending with a letter or digit";
+            problems.push(Problem::new(format!("server.lease.{field}"), format!("\"{text}\" is no name in Kubernetes: {expected}")));
+        }
+    }
+    let mut seconds = default.seconds;
+    if let Some(duration) = given.duration {
+        let whole = (5_u32..=300).find(|whole| (duration.seconds() - f64::from(*whole)).abs() < 1e-9);
+        seconds = whole.map_or(seconds, u64::from);
+        if whole.is_none() {
+            problems.push(Problem::new("server.lease.duration", format!("{duration} is out of range: expected whole seconds, 5s to 5m")));
+        }
+    }
+    LeaseConfig { enabled: given.enabled, name: given.name.clone().unwrap_or(default.name), namespace: given.namespace.clone(), seconds }
+}
+
 /// Text in the place of something else is not repeated: it may be a secret that was written where an object belongs.
 fn without_text(problem: Problem) -> Problem {
     match (problem.message.starts_with("string \""), problem.message.rfind("\", expected ")) {
@@ -234,6 +280,7 @@ fn server(file: &File, problems: &mut Vec<Problem>) -> Server {
         grpc: address("server.grpc", &given.grpc, default.grpc),
         bearer_token_file: given.auth.as_ref().map(|auth| auth.bearer_token_file.clone()),
         max_body_bytes: given.max_body_bytes.map_or(default.max_body_bytes, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
+        lease: given.lease.as_ref().map(|given| lease(given, problems)).unwrap_or_default(),
     };
     if let Some(bytes) = given.max_body_bytes.filter(|bytes| !(1024..=1024 * 1024 * 1024).contains(bytes)) {
         problems.push(Problem::new("server.maxBodyBytes", format!("{bytes} is out of range: expected between 1024 and 1073741824")));

@@ -5,7 +5,7 @@ use url::Url;
 
 use super::file::{BasicAuthFile, DefaultsFile, ReplicasFile, ServerOf, TargetFile};
 use super::{FlinkJobName, HttpSource, ReplicasConfig, SourceConfig, TargetConfig};
-use crate::core::policy::{Drain, PolicyInput};
+use crate::core::policy::PolicyInput;
 use crate::core::request::{Kind, Problem};
 use crate::core::units::Duration;
 
@@ -209,9 +209,6 @@ fn policy(given: &PolicyInput, kind: Kind, interval: Duration, problems: &mut Ve
             // a whole number of seconds prints short
             policy.stale_after = Some(default.longer(Duration::parse(&format!("{}s", intervals.ceil())).unwrap_or(default)));
         }
-    }
-    if given.drain == Some(Drain::Perform) && kind == Kind::DruidWorkers {
-        problems.push(Problem::new("policy.drain", "\"perform\" is not available in this version: expected advise or preStop"));
     }
     if kind == Kind::DruidSupervisor {
         window(&mut policy, interval, problems);

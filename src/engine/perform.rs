@@ -19,10 +19,12 @@ use super::source::{FailureKind, Snapshot, SourceError};
 use super::store::{Target, is_valid};
 use crate::core::advice::{Action, ActionKind, Advice, Outcome};
 use crate::core::reasons::Reason;
-use crate::core::units::{Timestamp, seconds_between};
+use crate::core::units::{Amount, Timestamp, seconds_between};
 
 /// Whether the system can be told is asked again after this time, also when there is nothing to tell it.
 const ABLE_AGE_SECONDS: f64 = 600.0;
+/// Steps of one decision that are sent; the others come with the next.
+const MOST_AT_ONCE: usize = 10;
 /// A call that is under way when the service stops is waited for this long.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 
@@ -40,6 +42,14 @@ pub(super) struct Performer {
 }
 
 impl Performer {
+    /// Tells a reading what was measured while the newest step took effect, which no reading shows.
+    pub fn tell(&self, snapshot: &mut Snapshot) {
+        let downtime = self.target.acting(|acting| acting.last.as_ref()?.downtime_seconds);
+        if let Snapshot::FlinkJob(job) = snapshot {
+            job.restart_seconds = job.restart_seconds.or(downtime.and_then(Amount::new));
+        }
+    }
+
     /// One round, after a decision. `snapshot` is the reading of this round, if it gave one.
     pub async fn step(&mut self, advice: &Advice, snapshot: Option<&Snapshot>) {
         self.settle(snapshot);
@@ -48,12 +58,18 @@ impl Performer {
         let acts = !self.paused && rests(advice, now);
         let steps: Vec<&Action> = advice.actions.iter().filter(|step| acts && self.acts_on(advice, step) && self.may(step)).collect();
         let mut obstacle = self.able(snapshot, now, !steps.is_empty()).await.and_then(|()| self.permit.check().map(|_| ())).err();
-        for step in steps {
+        // what a system does not take now is not followed by more of the same: the other steps come with the next decision
+        for step in steps.into_iter().take(MOST_AT_ONCE) {
             if obstacle.is_some() || self.stop.is_cancelled() {
                 break;
             }
-            if self.may(step) {
-                obstacle = self.perform(step).await.err();
+            if !self.may(step) {
+                continue;
+            }
+            match self.perform(step).await {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(why) => obstacle = Some(why),
             }
         }
         self.notice(obstacle);
@@ -84,18 +100,20 @@ impl Performer {
         result
     }
 
-    /// Whether a step is to be performed: workers are drained while the count holds, a parallelism is set only where the
-    /// outcome is a change.
+    /// Whether a step is to be performed. A parallelism is set only where the outcome is a change; workers are drained while
+    /// the count holds, unless what holds it is a doubt.
     fn acts_on(&self, advice: &Advice, step: &Action) -> bool {
-        let right_time = match step.action {
-            ActionKind::SetParallelism => advice.outcome == Outcome::Change,
-            _ => true,
+        let doubtful = advice.reasons.first().is_some_and(|reason| reason.code().is_doubt());
+        let right_time = match (step.action, advice.outcome) {
+            (_, Outcome::Change) => true,
+            (ActionKind::SetParallelism, _) | (_, Outcome::Unknown) => false,
+            (_, Outcome::Keep | Outcome::Hold) => !doubtful,
         };
         right_time && step.request.is_some() && self.actuator.performs(step.action)
     }
 
-    /// Sends a step; an error says why this instance may not.
-    async fn perform(&self, step: &Action) -> Result<(), String> {
+    /// Sends a step and gives whether it was accepted; an error says why this instance may not act.
+    async fn perform(&self, step: &Action) -> Result<bool, String> {
         // asked as late as possible, and the call has no longer than the permit
         let most = self.permit.check()?.unwrap_or(Duration::MAX);
         let at = (self.clock)();
@@ -123,7 +141,7 @@ impl Performer {
         if !failed {
             self.follow(step.clone());
         }
-        Ok(())
+        Ok(!failed)
     }
 
     /// Follows a step closely, beside the readings.

@@ -119,8 +119,11 @@ impl Poller {
         let (reading, counts) = tokio::join!(reading, counts);
         let snapshot = match reading {
             None => None,
-            Some(Ok(reading)) => {
+            Some(Ok(mut reading)) => {
                 self.succeeded(reading.calls);
+                if let Some(performer) = &self.job.performer {
+                    performer.tell(&mut reading.snapshot);
+                }
                 Some(reading.snapshot)
             }
             Some(Err(error)) => {

@@ -4,6 +4,7 @@
 //! The `scale` subresource is asked, and not the object alone, because only it means the same for every kind.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
@@ -122,13 +123,18 @@ struct ObjectStatus {
 /// A client of the API server of the cluster that this process runs in, and the process' own namespace. The token is
 /// read again for every reading: Kubernetes replaces it.
 pub fn in_cluster() -> Result<(Client, String), SourceError> {
+    in_cluster_within(ClientOptions::default().timeout)
+}
+
+/// The same with another time for each call.
+pub fn in_cluster_within(timeout: Duration) -> Result<(Client, String), SourceError> {
     let outside = || SourceError::new(FailureKind::Unsupported, "not in a cluster: expected KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT");
     let host = std::env::var("KUBERNETES_SERVICE_HOST").map_err(|_| outside())?;
     let port = std::env::var("KUBERNETES_SERVICE_PORT").map_err(|_| outside())?;
     let account = PathBuf::from(SERVICE_ACCOUNT);
     let namespace = std::fs::read_to_string(account.join("namespace"))
         .map_err(|error| SourceError::new(FailureKind::Unsupported, format!("the service account's namespace cannot be read: {}", error.kind())))?;
-    let options = ClientOptions { bearer_file: Some(account.join("token")), ca_file: Some(account.join("ca.crt")), ..ClientOptions::default() };
+    let options = ClientOptions { bearer_file: Some(account.join("token")), ca_file: Some(account.join("ca.crt")), timeout, ..ClientOptions::default() };
     Ok((Client::new(api_server(&host, &port).ok_or_else(outside)?, options)?, namespace.trim().to_owned()))
 }
 

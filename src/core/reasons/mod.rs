@@ -48,6 +48,12 @@ macro_rules! reasons {
                 match self { $($( Self::$name => $group, )+)+ }
             }
 
+            /// True where it says that something is not known or not safe.
+            #[must_use]
+            pub fn is_doubt(self) -> bool {
+                self.group() == "Not known or not safe"
+            }
+
             /// What it says, for the documentation.
             #[must_use]
             pub const fn meaning(self) -> &'static str {

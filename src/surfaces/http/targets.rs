@@ -18,7 +18,7 @@ use super::advice::json;
 use super::extract::{Asked, Named};
 use super::payload::Payload;
 use super::problem::Problem;
-use super::view::{TargetLine, TargetView, undecided};
+use super::view::{PerformingView, TargetAdvice, TargetLine, TargetView, ToldAdvice, undecided};
 use crate::core::advice::Advice;
 use crate::core::policy::PolicyInput;
 use crate::core::request::{self, Request, parse_value};
@@ -94,7 +94,7 @@ pub struct Strictness {
 /// a target of which nothing has been read yet. This is what KEDA's `metrics-api` trigger reads
 /// (`valueLocation: recommended`, `targetValue: "1"`).
 #[utoipa::path(get, path = "/v1/targets/{name}/advice", tag = "targets", operation_id = "getTargetAdvice", params(("name" = String, Path, description = "The target's name"), Strictness), responses(
-    (status = 200, description = "The latest advice", body = Advice),
+    (status = 200, description = "The latest advice", body = TargetAdvice),
     (status = "4XX", description = "404 `targetNotFound`; 422 `invalidRequest`", body = Problem, content_type = "application/problem+json"),
     (status = "5XX", description = "503 `adviceExpired`, with `strict=true` only", body = Problem, content_type = "application/problem+json"),
 ))]
@@ -117,7 +117,8 @@ pub async fn advice(
             None => return Err(nothing_read(&target)),
         }
     }
-    write(&advice.unwrap_or_else(|| Arc::new(undecided(&target, now))))
+    let advice = advice.unwrap_or_else(|| Arc::new(undecided(&target, now)));
+    write(&ToldAdvice { advice: &advice, performing: PerformingView::of(&target) })
 }
 
 fn expiry(name: &str, advice: &Advice) -> String {

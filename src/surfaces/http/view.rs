@@ -156,8 +156,29 @@ pub struct PerformingView {
     last: Option<Performed>,
 }
 
+/// The latest advice of a target, and what Loadline does itself about it.
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+#[expect(dead_code, reason = "only its schema is used")]
+pub struct TargetAdvice {
+    #[serde(flatten)]
+    advice: Advice,
+    /// What Loadline does itself; absent where the policy asks for advice only.
+    performing: Option<PerformingView>,
+}
+
+/// The same as it is written.
+#[derive(Serialize)]
+pub struct ToldAdvice<'a> {
+    #[serde(flatten)]
+    pub advice: &'a Advice,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub performing: Option<PerformingView>,
+}
+
 impl PerformingView {
-    fn of(target: &Target) -> Option<Self> {
+    /// What is done for a target; none where the policy asks for advice only.
+    pub fn of(target: &Target) -> Option<Self> {
         let view = |acting: &Acting| Self {
             notice: acting.notice.clone(),
             under_way: acting.under_way.iter().map(|step| step.performed.clone()).collect(),

@@ -184,6 +184,13 @@ const ROWS: &[Row] = &[
             view.one(family, up);
         },
     },
+    Row {
+        name: "performing",
+        help: "1 while Loadline acts itself, 0 while something keeps it from that; absent where only advice is asked for.",
+        write: |view, family| {
+            view.one(family, view.target.acting(|acting| acting.performs.then(|| Count::from(acting.notice.is_none()))));
+        },
+    },
 ];
 
 /// What was counted of a target: kept with it, so that the series go when it goes.

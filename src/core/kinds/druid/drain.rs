@@ -7,6 +7,8 @@
 //! Everything is read from Druid anew each time and nothing from memory: a restart forgets no drain. Publishing is
 //! work: a task that reads no more may still need half an hour to publish its segments.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
 use super::counts::Counts;
 use super::pool::Pool;
 use super::{DruidWorkersSnapshot, Worker};
@@ -14,6 +16,9 @@ use crate::core::advice::{Action, ActionKind, ApiCall, WorkerRef};
 use crate::core::policy::{Drain, Policy};
 use crate::core::reasons::{Maybe, Reason, Secs};
 use crate::core::units::Count;
+
+/// What cannot stand in a part of a path as it is.
+const NOT_IN_A_PATH: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 
 /// The smallest safe count at or above `target`, with the reasons and the steps that lead further down.
 pub fn hold_back(
@@ -88,7 +93,9 @@ fn why_not(worker: &Worker) -> Reason {
 }
 
 fn call(worker: &Worker, verb: &str) -> ApiCall {
-    ApiCall { method: "POST", path: format!("/druid/indexer/v1/worker/{}/{verb}", worker.host), body: None }
+    // a host is one part of the path, whatever the list of workers calls it; an IPv6 address has brackets
+    let host = utf8_percent_encode(&worker.host, &NOT_IN_A_PATH);
+    ApiCall { method: "POST", path: format!("/druid/indexer/v1/worker/{host}/{verb}"), body: None }
 }
 
 fn disable(worker: &Worker) -> Action {

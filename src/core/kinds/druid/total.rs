@@ -61,6 +61,8 @@ fn settle(case: &Case<'_>, reading: &DruidWorkersSnapshot, total: &mut Advice, m
     if missing > 0 {
         // those that are missing may be starting, for a pool that nobody tells: they are neither bought twice nor given up
         told = current.saturating_add(more.saturating_sub(missing));
+        // nor is a worker drained for a count that does not fall
+        total.actions.retain(|action| action.action != ActionKind::DisableWorker);
         total.reasons.insert(0, Reason::WorkerListIncomplete { registered, ready: Maybe(replicas.ready), wanted: current });
     }
     if case.policy.paused {

@@ -28,7 +28,7 @@ use crate::core::policy::Policy;
 use crate::core::reasons::{Maybe, Names, Num, Reason, Secs, Share};
 use crate::core::request::{Request, Series};
 use crate::core::trust::{self, Trust};
-use crate::core::units::{Known, as_f64, seconds_between};
+use crate::core::units::{Amount, Known, as_f64, seconds_between};
 
 /// A backlog shorter than this, as time at the input rate, is only what is under way.
 const UNDER_WAY_SECONDS: f64 = 10.0;
@@ -209,7 +209,9 @@ fn not_ready(case: &Case<'_>, job: &FlinkJobSnapshot) -> Vec<Reason> {
 fn job_facts(case: &Case<'_>, job: &FlinkJobSnapshot, figures: &[Figures], targets: &[Target], window: &Window<'_>, judged: &mut Judged) -> JobFacts {
     let policy = &case.policy.flink;
     let remembered = case.memory.and_then(|memory| memory.restart_seconds);
-    judged.memory.restart_seconds = window.rescale_seconds.map_or(remembered, |seconds| Some(remembered.map_or(seconds, |before| before.max(seconds))));
+    let from_readings = window.rescale_seconds.map_or(remembered, |seconds| Some(remembered.map_or(seconds, |before| before.max(seconds))));
+    // the time between two readings is only an upper bound of what a measurement says
+    judged.memory.restart_seconds = job.restart_seconds.map(Amount::get).or(from_readings);
     let measured = judged.memory.restart_seconds.filter(|_| policy.track_restart);
     let restart_seconds = measured.map_or(policy.restart.seconds(), |seconds| seconds.min(policy.restart_limit.seconds()));
     let mut facts = JobFacts { restart_seconds, backlog_mode: false, no_lower: Vec::new() };

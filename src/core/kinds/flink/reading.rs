@@ -38,6 +38,9 @@ pub struct FlinkJobSnapshot {
     /// Restarts so far (`numRestarts`); rescales count too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restarts: Option<Count>,
+    /// Seconds without service in the newest rescale, where whoever rescaled the job has measured it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restart_seconds: Option<Amount>,
     /// Tasks by state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tasks: Option<TaskCounts>,
