@@ -1,5 +1,5 @@
 //! Readings of Overlords: fakes in the documented shapes, and the demonstration, which speaks the same wire.
-#![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,10 +14,11 @@ use loadline::core::units::Amount;
 use loadline::engine::source::{FailureKind, Reading, Snapshot, Source, SourceError};
 use loadline::sources::druid::DruidSource;
 use loadline::sources::http::{Client, ClientOptions};
+use serde_json::Value;
 use tokio::net::TcpListener;
 use url::Url;
 
-type Answers = BTreeMap<&'static str, (StatusCode, String)>;
+type Answers = BTreeMap<String, (StatusCode, String)>;
 
 /// An Overlord that answers from tests/fixtures/druid, which were written after Druid's documentation.
 fn overlord() -> Answers {
@@ -31,8 +32,26 @@ fn overlord() -> Answers {
         ("supervisor/orders/status", "status.json"),
     ]
     .into_iter()
-    .map(|(path, name)| (path, (StatusCode::OK, file(name))))
+    .map(|(path, name)| (path.to_owned(), (StatusCode::OK, file(name))))
     .collect()
+}
+
+/// What a real Overlord answered at a moment, to the user whose answers are named so.
+fn recorded(moment: &str, who: &str) -> Answers {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/druid").join(moment);
+    let text = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_else(|error| panic!("{moment}/{name}: {error}"));
+    let index: Value = serde_json::from_str(&text("_index.json")).expect("an index");
+    let mut answers = Answers::new();
+    for answer in index["answers"].as_array().expect("answers") {
+        let (file, path) = (answer["file"].as_str().unwrap_or_default(), answer["path"].as_str().expect("a path"));
+        let (path, query) = path.split_once('?').unwrap_or((path, "full"));
+        let Some(path) = path.strip_prefix("/druid/indexer/v1/") else { continue };
+        if answer["method"] == "GET" && file.starts_with(who) && query == "full" {
+            let status = u16::try_from(answer["status"].as_u64().expect("a status")).expect("a status");
+            answers.insert(path.to_owned(), (StatusCode::from_u16(status).expect("a status"), text(file)));
+        }
+    }
+    answers
 }
 
 async fn serve(router: Router) -> String {
@@ -66,9 +85,9 @@ fn snapshot(reading: Reading) -> DruidWorkersSnapshot {
     }
 }
 
-fn with(path: &'static str, status: u16, body: &str) -> Answers {
+fn with(path: &str, status: u16, body: &str) -> Answers {
     let mut answers = overlord();
-    answers.insert(path, (StatusCode::from_u16(status).expect("a status"), body.to_owned()));
+    answers.insert(path.to_owned(), (StatusCode::from_u16(status).expect("a status"), body.to_owned()));
     answers
 }
 
@@ -100,7 +119,7 @@ async fn a_runner_without_workers_is_unsupported_and_not_an_empty_cluster() {
 
 #[tokio::test]
 async fn a_leader_that_is_not_ready_gives_no_reading() {
-    for path in ["pendingTasks", "workers", "worker"] {
+    for path in ["pendingTasks", "workers"] {
         let error = read(with(path, 503, "")).await.expect_err(path);
         assert_eq!((error.kind, error.message.as_str()), (FailureKind::Status, format!("HTTP 503 (/druid/indexer/v1/{path})").as_str()), "{path}");
     }
@@ -122,6 +141,9 @@ async fn needed_answers_of_another_shape_give_no_reading() {
 async fn what_only_adds_to_a_reading_stays_unknown_where_it_fails() {
     for (status, body) in [(500, ""), (403, ""), (200, "<html>"), (200, r#"{"a":1}"#)] {
         assert_eq!(read(with("waitingTasks", status, body)).await.expect("a reading").waiting_count, None);
+        let strategy = read(with("worker", status, body)).await.expect("a reading").select_strategy;
+        // `{"a":1}` is a configuration without a strategy, which is the default
+        assert_eq!(strategy.as_deref(), (body == r#"{"a":1}"#).then_some("equalDistribution"), "{status} {body}");
         let snapshot = read(with("supervisor", status, body)).await.expect("a reading");
         assert!(snapshot.streaming.is_empty());
         let phases: Vec<_> = snapshot.workers.expect("workers").into_iter().flat_map(|worker| worker.tasks.expect("tasks")).map(|task| task.phase).collect();
@@ -147,11 +169,29 @@ async fn an_overlord_that_does_not_lead_is_followed_to_a_leader_that_is_allowed(
 }
 
 #[tokio::test]
+async fn who_may_not_read_the_configuration_still_reads_the_workers() {
+    let snapshot = read(recorded("37.0.0/security", "viewer.")).await.expect("a reading");
+    assert_eq!(snapshot.workers.expect("workers").iter().map(|worker| worker.used).collect::<Vec<_>>(), [2]);
+    assert_eq!(snapshot.select_strategy, None, "not the default: it is not known");
+    let error = read(recorded("37.0.0/security", "nobody.")).await.expect_err("no credentials");
+    assert_eq!(error.kind, FailureKind::Unauthorized);
+}
+
+#[tokio::test]
+async fn a_task_that_publishes_says_nothing_of_how_long_it_still_takes() {
+    // Druid counts down half an hour for it, of which it needs seconds
+    let snapshot = read(recorded("33.0.0/supervisor-publishing", "indexer.")).await.expect("a reading");
+    let workers = snapshot.workers.expect("workers");
+    let publishing: Vec<_> = workers.iter().filter(|worker| worker.publishing() > 0).map(|worker| (worker.ordinal(), worker.drain_seconds())).collect();
+    assert_eq!(publishing, [(Some(0), None)]);
+}
+
+#[tokio::test]
 async fn a_supervisor_with_an_odd_name_is_asked_for_by_its_whole_name() {
     let list = r#"[{"id":"a/b?c","state":"RUNNING","spec":{"type":"kafka","spec":{"ioConfig":{"taskCount":1}}}}]"#;
     let mut answers = with("supervisor", 200, list);
     let status = answers.remove("supervisor/orders/status").expect("a status");
-    answers.insert("supervisor/a%2Fb%3Fc/status", status);
+    answers.insert("supervisor/a%2Fb%3Fc/status".to_owned(), status);
     assert_eq!(read(answers).await.expect("a reading").streaming[0].rollover_in_seconds.map(Amount::get), Some(2400.0));
 }
 

@@ -1,7 +1,8 @@
 //! One reading of a Druid cluster, from the Overlord's API under `/druid/indexer/v1`, directly or through the Router.
 //!
-//! `pendingTasks`, `workers` and `worker` (how tasks are placed) are needed: without one of them there is no reading.
-//! `waitingTasks` and the supervisors only add to it: where they fail, what they would have said stays unknown.
+//! `pendingTasks` and `workers` are needed: without one of them there is no reading. `worker` (how tasks are placed, for
+//! which Druid asks the right to read its configuration), `waitingTasks` and the supervisors only add to it: where they
+//! fail, what they would have said stays unknown.
 //!
 //! The pending tasks are asked for before the workers. A task that is placed between the two answers is then seen
 //! twice; the other way round it would be seen nowhere, and a busy cluster would look idle.
@@ -61,7 +62,7 @@ impl DruidSource {
             session.get("/druid/indexer/v1/waitingTasks"),
             session.get("/druid/indexer/v1/supervisor?full")
         );
-        let select_strategy = wire::select_strategy(&config?)?;
+        let select_strategy = config.and_then(|answer| wire::select_strategy(&answer)).inspect_err(|error| left_out("worker", error)).ok();
         let waiting_count = waiting.and_then(|answer| wire::count(&answer)).inspect_err(|error| left_out("waitingTasks", error)).ok();
         let supervisors = supervisors.and_then(|answer| wire::supervisors(&answer)).inspect_err(|error| left_out("supervisor", error));
         let known = statuses(&session, supervisors.unwrap_or_default()).await;
@@ -72,7 +73,7 @@ impl DruidSource {
             workers: Some(workers),
             pending: Some(pending),
             waiting_count,
-            select_strategy: Some(select_strategy),
+            select_strategy,
             streaming: known.into_iter().map(|(supervisor, groups)| with_rollover(supervisor.streaming, groups.as_ref())).collect(),
             ..DruidWorkersSnapshot::default()
         };
@@ -127,8 +128,9 @@ fn refine(workers: &mut [Worker], known: &[(Supervisor, Option<Groups>)]) {
             Some((task_type, phase, left)) => {
                 task.task_type.get_or_insert_with(|| task_type.to_owned());
                 task.phase = Some(phase);
-                // zero or less means overdue, not done: how long it still takes is not known
-                task.remaining_seconds = left.filter(|seconds| *seconds > 0.0).and_then(Amount::new);
+                // zero or less means overdue, not done; and of a task that publishes Druid counts down the time that it
+                // may take, not what it needs
+                task.remaining_seconds = left.filter(|seconds| phase == Phase::Reading && *seconds > 0.0).and_then(Amount::new);
             }
             None if is_batch(task) => task.phase = Some(Phase::Running),
             None => {}
