@@ -2,6 +2,8 @@
 
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod leases;
+
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -12,10 +14,11 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use loadline::actuators::druid::DruidActuator;
 use loadline::core::advice::{Action, ActionKind, Advice, ApiCall, Outcome, WorkerRef};
+use loadline::core::advise;
 use loadline::core::policy::PolicyInput;
-use loadline::core::request::{Kind, Replicas};
+use loadline::core::request::{Kind, Replicas, parse};
 use loadline::engine::acting::Acting;
-use loadline::engine::actuator::{Accepted, Actuator};
+use loadline::engine::actuator::{Accepted, Actuator, Permit};
 use loadline::engine::source::{BoxFuture, FailureKind, ReplicaSource, SourceError};
 use loadline::engine::store::Store;
 use loadline::engine::{Engine, TargetSpec, clock};
@@ -23,6 +26,7 @@ use loadline::sources::druid::DruidSource;
 use loadline::sources::http::{Client, ClientOptions};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -305,4 +309,55 @@ async fn nothing_is_disabled_while_ready_workers_are_missing_from_the_list() {
     let world = world(fake).await;
     world.until("it decides", |world| world.advice().is_some()).await;
     assert_eq!(world.verbs(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn of_two_instances_one_acts_and_the_other_says_that_it_is_not_the_active_one() {
+    let (client, fake, _) = start(cluster(&[2, 2, 0, 1])).await;
+    let api = leases::Api::start().await;
+    let mut instances = Vec::new();
+    for identity in ["a", "b"] {
+        let (lease, stop, store) = (api.lease(identity), CancellationToken::new(), Arc::new(Store::new()));
+        let engine = Engine::new(Arc::clone(&store), Arc::new(clock::now)).with_permit(Arc::clone(&lease) as Arc<dyn Permit>);
+        engine.apply(vec![spec(&client, &fake)]);
+        let task = tokio::spawn(Arc::clone(&lease).run(stop.clone()));
+        instances.push((identity, World { client: client.clone(), fake: Arc::clone(&fake), store, engine }, stop, task));
+    }
+    instances[0].1.until("two workers are disabled", |world| world.verbs().len() == 2).await;
+    instances[0].1.pass(5).await;
+    assert_eq!(instances[0].1.verbs(), ["3/disable", "2/disable"], "each call is sent once");
+    let active = instances.iter().position(|(_, world, ..)| world.acting().last.is_some()).expect("one acts");
+    let (acts, waits) = (&instances[active], &instances[1 - active]);
+    assert_eq!(waits.1.acting().last, None);
+    let why = format!("not the active instance: {} holds the lease streams/loadline", acts.0);
+    assert_eq!((acts.1.acting().notice, waits.1.acting().notice), (None, Some(why)));
+    assert_eq!(waits.1.recommended(), Some(4), "it advises as ever");
+
+    // the one that acts ends; there is work again, and the other one gives a worker back
+    acts.1.engine.stop().await;
+    acts.2.cancel();
+    fake.lock().expect("no panic").pending = 6;
+    waits.1.until("a worker is given back", |world| world.verbs().len() > 2).await;
+    assert_eq!(waits.1.verbs(), ["3/disable", "2/disable", "2/enable"]);
+    assert_eq!(waits.1.acting().notice, None);
+    waits.3.abort();
+}
+
+#[test]
+fn a_host_is_one_part_of_the_path_whatever_it_is_called() {
+    let body = json!({
+        "kind": "druidWorkers", "replicas": { "spec": 2, "ready": 2 },
+        "snapshot": {
+            "workers": [
+                { "host": "druid-mm-0:8091", "capacity": 4, "used": 1 },
+                { "host": "[fd00::1]:8091/../x?y", "ordinal": 1, "capacity": 4, "used": 0 }
+            ],
+            "pending": { "count": 0 }
+        }
+    });
+    let request = parse(body.to_string().as_bytes(), clock::now()).expect("a request");
+    let advice = advise(&request);
+    let step = advice.actions.iter().find(|step| step.action == ActionKind::DisableWorker).expect("it is disabled first");
+    let path = step.request.as_ref().map(|call| call.path.as_str());
+    assert_eq!(path, Some("/druid/indexer/v1/worker/%5Bfd00::1%5D:8091%2F..%2Fx%3Fy/disable"));
 }
