@@ -64,7 +64,7 @@ fn what_the_pages_say_of_their_examples_comes_out() {
         ("docs/backlog.md", 1, "2 is wanted, and 3 was wanted within the last 5m"),
         ("docs/backlog.md", 3, "the window is not full (2 s of 1m): nothing is lowered before it is"),
         ("docs/flink-job.md", 0, "window has to process 900/s and can do 909/s at parallelism 4; at 70 % busy that needs 6.5"),
-        ("docs/flink-job.md", 1, "garbage collection takes 40 % of the time and unknown of the heap is used (limit 30 %)"),
+        ("docs/flink-job.md", 1, "garbage collection takes 40 % of the time (limit 30 %)"),
         ("docs/api.md", 0, "a backlog of 4000 and 0 in work, at 500 a replica, need 8 replicas"),
         ("docs/api.md", 1, "after 3 failures the configured fallback of 8 gives 8"),
     ];

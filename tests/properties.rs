@@ -78,6 +78,22 @@ fn job() -> impl Strategy<Value = Value> {
     })
 }
 
+fn job_policy() -> impl Strategy<Value = Value> {
+    (of(1u64..12), of(1u64..4), of(0.1f64..2.0), prop::bool::ANY, prop::bool::weighted(0.1), of(1u64..40), of(1u64..16), 0usize..4).prop_map(|(max, step, factor, stable, paused, quota, most, alignment)| {
+        let alignment = ["samePeak", "balanced", "off", "legacyEvenlySpread"][alignment];
+        let mut policy = json!({ "max": max.unwrap_or(1000), "paused": paused, "window": "5m", "alignment": alignment, "hysteresisRatio": if stable { 0.1 } else { 0.0 },
+            "scaleUp": { "maxStep": step, "maxFactor": factor }, "scaleDown": { "stabilization": if stable { "1h" } else { "0s" }, "maxStep": step } });
+        if let Some(slots) = quota {
+            policy["quota"] = json!({ "slots": slots });
+        }
+        if let Some(most) = most {
+            policy["vertexLimits"] = json!({ "v1": { "max": most }, "v2": { "min": 2, "max": most + 2 } });
+            policy["excludeVertices"] = json!(if most % 3 == 0 { vec!["v3"] } else { vec![] });
+        }
+        policy
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
@@ -168,6 +184,35 @@ proptest! {
     fn more_pending_tasks_never_give_fewer_workers(workers in workers(), pending in 0u64..200, more in 0u64..200) {
         let ask = |pending: u64| advise(&json!({ "kind": "druidWorkers", "replicas": { "spec": workers.len() }, "snapshot": { "workers": workers, "pending": { "count": pending } }, "policy": { "min": 0, "max": 1000, "scaleDown": { "stabilization": "0s" } } }));
         prop_assert!(ask(pending + more).recommended >= ask(pending).recommended);
+    }
+
+    #[test]
+    fn limits_lead_from_the_wish_to_the_recommendation_for_a_job_and_for_each_vertex(job in job(), policy in job_policy(), before in of(0.0f64..1.0), managers in of(1u64..40), gc in of(0.0f64..0.6)) {
+        let mut job = job;
+        job["taskManagers"] = json!(managers);
+        job["memory"] = json!({ "gcTimeRatio": gc });
+        let mut history = Vec::new();
+        if let Some(busy) = before {
+            let mut earlier = job.clone();
+            earlier["observedAt"] = json!(ago(1500));
+            earlier["vertices"][0]["busyRatio"] = json!({ "max": busy, "avg": busy });
+            history.push(earlier);
+        }
+        let advice = advise(&json!({ "kind": "flinkJob", "snapshot": job, "history": history, "policy": policy }));
+        well_formed(&advice)?;
+        let adds_up = |what: &str, current: Option<u64>, wanted: Option<u64>, recommended: Option<u64>, limits: &[loadline::core::advice::Limit]| {
+            let mut value = wanted.or(current);
+            for limit in limits {
+                prop_assert_eq!(Some(limit.from), value, "{} of {:?}: {:?}", what, wanted, limits);
+                value = Some(limit.to);
+            }
+            prop_assert_eq!(value, recommended, "{} from {:?}: {:?}", what, wanted, limits);
+            Ok(())
+        };
+        for part in &advice.parts {
+            adds_up(&part.name, part.current, part.wanted, part.recommended, &part.limits)?;
+        }
+        adds_up("the job", advice.current, advice.wanted, advice.recommended, &advice.limits)?;
     }
 
     #[test]

@@ -216,6 +216,12 @@ impl Wishes {
         self.peaks.iter().find(|(at, _)| seconds_between(*at, now) <= window.seconds()).copied()
     }
 
+    /// When a wish of more than `wish` was recorded last.
+    #[must_use]
+    pub fn newest_above(&self, wish: Count) -> Option<Timestamp> {
+        self.peaks.iter().rev().find(|(_, past)| *past > wish).map(|(at, _)| *at)
+    }
+
     /// The smallest wish not older than `window`.
     #[must_use]
     pub fn smallest(&self, now: Timestamp, window: Duration) -> Option<(Timestamp, Count)> {

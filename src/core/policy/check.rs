@@ -236,11 +236,34 @@ impl PolicyInput {
             refuse(&[("window", self.window.is_some())], Kind::FlinkJob);
         }
         refuse(&flink, Kind::FlinkJob);
+        if kind == Kind::FlinkJob {
+            self.check_unused_by_flink(problems);
+        }
         if self.preset == Some(Preset::FlinkAutoscaler) && kind != Kind::FlinkJob {
             problems.push(Problem::new("preset", format!("\"flink-autoscaler\" is a preset of flinkJob: expected none for {kind}")));
         }
         if self.preset == Some(Preset::DruidLagBased) && kind != Kind::DruidSupervisor {
             problems.push(Problem::new("preset", format!("\"druid-lag-based\" is a preset of druidSupervisor: expected none for {kind}")));
+        }
+    }
+}
+
+impl PolicyInput {
+    /// Common fields that mean nothing for a Flink job: better refused than taken and not followed.
+    fn check_unused_by_flink(&self, problems: &mut Vec<Problem>) {
+        for (path, given, instead) in [
+            ("maxLagSeconds", self.max_lag_seconds.is_some(), "catchUpWithin"),
+            ("perReplicaPerSecond", self.per_replica_per_second.is_some(), "no declared capacity, since it is measured for each vertex"),
+            ("perReplicaBacklog", self.per_replica_backlog.is_some(), "catchUpWithin"),
+            ("noData", self.no_data.is_some(), "missingBacklogIsZero"),
+            ("threadsPerReplica", self.threads_per_replica.is_some(), "slotsPerTaskManager in the reading"),
+            ("idleBeforeZero", self.idle_before_zero.is_some(), "no such wait, since a job never goes to zero"),
+            ("startup", self.startup.is_some(), "restart"),
+            ("pause", self.pause.is_some(), "restart"),
+        ] {
+            if given {
+                problems.push(Problem::new(path, format!("is not used by flinkJob: expected {instead}")));
+            }
         }
     }
 }

@@ -224,7 +224,13 @@ impl PolicyInput {
             },
             max_arrival_per_second: self.max_arrival_per_second,
             no_data: self.no_data,
-            damping: self.damping.unwrap_or(if self.consumer.is_some() { Damping::Consumer } else { Damping::Advisor }),
+            // who stabilizes TaskManagers has to know of vertices, which no consumer does
+            damping: match self.damping {
+                _ if flink => Damping::Advisor,
+                Some(damping) => damping,
+                None if self.consumer.is_some() => Damping::Consumer,
+                None => Damping::Advisor,
+            },
             scale_up: direction(self.scale_up.as_ref(), Duration::ZERO, cooldown, if peer { Some(100_000.0) } else { None }),
             scale_down: direction(
                 self.scale_down.as_ref(),
@@ -305,7 +311,11 @@ impl PolicyInput {
             vertex_limits: self.vertex_limits.iter().flatten().map(|(pattern, bounds)| (pattern.clone(), *bounds)).collect(),
             vertex_min: self.vertex_min.unwrap_or(1),
             vertex_max: self.vertex_max.unwrap_or(200),
-            alignment: self.alignment.unwrap_or(if peer { Alignment::Balanced } else { Alignment::SamePeak }),
+            alignment: self.alignment.unwrap_or(match self.even_distribution {
+                _ if peer => Alignment::Balanced,
+                Some(false) => Alignment::Off,
+                _ => Alignment::SamePeak,
+            }),
             gc_time_ratio: pressure.gc_time_ratio.or(if peer { Some(1.0) } else { Some(0.3) }),
             heap_used_ratio: pressure.heap_used_ratio.or(if peer { Some(1.0) } else { None }),
             quota_slots: quota.slots,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::ser::SerializeMap;
 
-use super::{Maybe, Names, Num, Rate, Secs, Share, reasons};
+use super::{Gone, Maybe, Names, Num, Rate, Secs, Share, Vertices, reasons};
 use crate::core::units::Count;
 
 reasons! {
@@ -39,6 +39,12 @@ reasons! {
         Saturated { name: String, busy_ratio: Share, parallelism: Count } "{name} is {busy_ratio} busy at parallelism {parallelism}: it is saturated, and what it could be asked for is at least what it does";
         /// A scheduled lower bound is in force.
         ScheduledFloor { min: Count } "a scheduled floor of {min} is in force";
+        /// What a rescale costs and what it brings: the stop, what waits meanwhile, and when the backlog is gone.
+        RescalePrice { restart_seconds: Secs, delayed_records: Num, gone_seconds_now: Gone, gone_seconds_after: Gone, slots_now: Count, slots_after: Count }
+            "the rescale stops the job for {restart_seconds}, and {delayed_records} records wait for it; what waits is gone {gone_seconds_after} with it, {gone_seconds_now} without; it takes the slots from {slots_now} to {slots_after}";
+        /// The capacity at another parallelism is taken from what was measured there, not from a proportion.
+        LearnedScaling { name: String, parallelism: Count, capacity_per_second: Rate, proportional_per_second: Rate }
+            "{name} is expected to do {capacity_per_second} at parallelism {parallelism}, as learned from earlier counts; in proportion it would be {proportional_per_second}";
         /// Another signal asks for this count.
         OtherSignal { name: String, wanted: Count } "the signal {name} asks for {wanted} replicas";
     }
@@ -128,13 +134,14 @@ reasons! {
         /// The last raise did not raise the throughput.
         IneffectiveScaling { from: Count, to: Count, throughput_before: Rate, throughput_after: Rate } "going from {from} to {to} took what can be processed from {throughput_before} to {throughput_after}, which is no gain worth another raise";
         /// Memory is the bottleneck.
-        MemoryPressure { gc_time_ratio: Maybe<Share>, heap_used_ratio: Maybe<Share>, limit: Share } "garbage collection takes {gc_time_ratio} of the time and {heap_used_ratio} of the heap is used (limit {limit}): memory is short, not parallelism";
+        MemoryPressure { gc_time_ratio: Share, heap_used_ratio: Share, limit: Share } "garbage collection takes {gc_time_ratio} of the time and {heap_used_ratio} of the heap is used (limit {limit}): memory is short, not parallelism";
         /// One subtask is far busier than the others.
-        SubtaskSkew { name: String, max_busy_ratio: Share, avg_busy_ratio: Share } "the busiest subtask of {name} is {max_busy_ratio} busy, the mean {avg_busy_ratio}: its keys are skewed, and more parallelism moves only what falls on other keys";
+        SubtaskSkew { name: String, max_busy_ratio: Share, avg_busy_ratio: Share, parallelism: Count, wanted: Count, needed_by_mean: Num } "the busiest subtask of {name} is {max_busy_ratio} busy, the mean {avg_busy_ratio}: a hot key or partition stays on one subtask at any parallelism; of the {wanted} that the busiest asks for the mean load needs {needed_by_mean} (now {parallelism})";
         /// A vertex is busy although no input is counted.
         BusyWithoutInput { name: String, busy_ratio: Share } "{name} is {busy_ratio} busy without counted input: its capacity cannot be told from this window";
         /// Something downstream cannot take more.
-        DownstreamLimit { name: String, limit_per_second: Rate } "{name} takes at most {limit_per_second}: more upstream of it will not help";
+        DownstreamLimit { name: String, parallelism: Count, limit_per_second: Rate, wanted_per_second: Rate, lift: String }
+            "{name} takes at most {limit_per_second} of the {wanted_per_second} that are wanted, at the {parallelism} that it can have: more upstream of it will not help; to lift that, {lift}";
         /// No count meets the objective.
         ObjectiveUnreachable { objective_seconds: Secs, reachable_seconds: Maybe<Secs>, detail: String } "no count meets the objective of {objective_seconds}: {detail}; {reachable_seconds} can be met";
         /// Tasks wait although slots are free.
@@ -239,6 +246,18 @@ reasons! {
         /// A vertex has to catch up as well.
         VertexCatchUp (BacklogCatchUp) { name: String, parallelism: Count, target_per_second: Rate, catch_up_per_second: Rate, capacity_per_second: Rate, catch_up_within_seconds: Secs, restart_seconds: Secs, target_utilization: Share, needed: Num }
             "{name} has to process {target_per_second} and another {catch_up_per_second} to catch up in {catch_up_within_seconds}, after {restart_seconds} of restart; it can do {capacity_per_second} at parallelism {parallelism}, and {target_utilization} busy needs {needed}";
+        /// A cut frees too little for its stop.
+        CutNotWorthwhile (ChangeNotWorthwhile) { restart_seconds: Secs, delayed_records: Num, freed_slots: Count, slots_now: Count, pays_back_seconds: Gone, horizon_seconds: Secs }
+            "the cut would stop the job for {restart_seconds}, with {delayed_records} records waiting, and free {freed_slots} of {slots_now} slots: that pays back {pays_back_seconds}, and has to within {horizon_seconds}";
+        /// Other cuts are nearly through their window, and one stop does for all.
+        OtherCutsSoon (Stabilizing) { seconds: Secs } "cuts of other vertices are due in {seconds}: one stop will do for all of them";
+        /// A raise would not have the backlog gone sooner.
+        RaiseNotWorthwhile (ChangeNotWorthwhile) { restart_seconds: Secs, delayed_records: Num, gone_seconds_now: Secs, gone_seconds_after: Gone }
+            "the raise would stop the job for {restart_seconds}, with {delayed_records} records waiting: the backlog is gone in {gone_seconds_now} as it is, and {gone_seconds_after} with the raise";
+        /// Garbage collection slows the subtasks; of the heap nothing is known.
+        GcPressure (MemoryPressure) { gc_time_ratio: Share, limit: Share } "garbage collection takes {gc_time_ratio} of the time (limit {limit}): memory is short, not parallelism";
+        /// The heap is full; of garbage collection nothing is known.
+        HeapPressure (MemoryPressure) { heap_used_ratio: Share, limit: Share } "{heap_used_ratio} of the heap is used (limit {limit}): memory is short, not parallelism";
         /// A vertex has the parallelism that its demand needs.
         VertexWithin (WithinTarget) { name: String, parallelism: Count, target_per_second: Rate, capacity_per_second: Maybe<Rate>, needed: Num }
             "{name} has to process {target_per_second} and can do {capacity_per_second} at parallelism {parallelism}; {needed} would do, and that is this parallelism rounded up";
@@ -250,7 +269,7 @@ reasons! {
         /// A vertex inside its band goes along with a rescale that another one needs.
         RaisedAlong (InsideBand) { name: String } "{name} alone would not be worth a rescale; so near its limit it would be the next, and goes along with this one";
         /// All vertices are inside their bands.
-        JobInsideBand (InsideBand) { vertices: Count, busiest: String, busy_ratio: Maybe<Share> } "all {vertices} vertices are inside their bands; the busiest is {busiest} at {busy_ratio}";
+        JobInsideBand (InsideBand) { vertices: Vertices, busiest: String, busy_ratio: Maybe<Share> } "{vertices} inside the band of capacity; the busiest is {busiest} at {busy_ratio}";
     }
 }
 
@@ -314,7 +333,7 @@ limits! {
     /// Time after the last change; passes with time.
     Cooldown (seconds) "the last change is too recent: {seconds} are left";
     /// The same-peak rule over partitions or key groups.
-    EvenDistribution (at, to) "{to} is the smallest count with the same or the next lower peak over {at} partitions or key groups";
+    EvenDistribution (at, from, to) "{from} becomes {to}, the smallest count with the same or the next lower peak over {at} partitions or key groups";
     /// Something as busy as that is not lowered, or not below what its work needs.
     BusyRatioLimit (share, to) "at {share} busy fewer than {to} could not do the work";
     /// The vertex is excluded.
@@ -329,6 +348,16 @@ limits! {
     ScaleUpStabilized (at) "{at} was wanted within the window";
     /// A vertex inside its own band is not moved because another one is outside.
     InsideOwnBand () "the vertex is inside its own band and stays";
+    /// Something is not known or not safe, or will not help: the reasons say what.
+    Held (at) "the present {at} are held: the reasons say why";
+    /// One subtask is far busier than the others, and more of them do not relieve it.
+    SubtaskSkew (at) "the mean load needs {at}, and more do not relieve the busiest subtask";
+    /// A vertex downstream cannot take more.
+    DownstreamLimit (at) "{at} are enough for what gets through downstream";
+    /// The change costs more than it brings.
+    ChangeNotWorthwhile (seconds) "the change is not worth a stop of {seconds}";
+    /// The rest of the last `TaskManager` is used, since its slots are paid anyway.
+    TaskManagerSlots (at, to) "{to} use up the last TaskManager of {at} slots, which are paid anyway";
 }
 
 impl LimitCode {

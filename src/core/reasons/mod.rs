@@ -12,7 +12,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use utoipa::ToSchema;
 
 pub use self::codes::{LimitCode, Reason, ReasonCode};
-pub use self::text::{Maybe, Names, Num, Rate, Secs, Share};
+pub use self::text::{Gone, Maybe, Names, Num, Rate, Secs, Share, Vertices};
 use super::units::Count;
 
 /// Declares codes, their groups and meanings, the data of each and its sentence, in one place. `also` lists further
@@ -180,6 +180,10 @@ pub struct Limit {
 impl Limit {
     const fn at(&self) -> Num {
         Num(self.at)
+    }
+
+    const fn from(&self) -> Count {
+        self.from
     }
 
     const fn to(&self) -> Count {

@@ -72,6 +72,32 @@ impl fmt::Display for Secs {
     }
 }
 
+/// When something is over, in seconds from now; `None` is never.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Gone(pub Option<f64>);
+
+impl fmt::Display for Gone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(seconds) if seconds <= 0.0 => f.write_str("at once"),
+            Some(seconds) => write!(f, "in {}", Secs(seconds)),
+            None => f.write_str("never"),
+        }
+    }
+}
+
+/// How many vertices are meant, with the verb: "the one vertex is", "all 3 vertices are".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Vertices(pub u64);
+
+impl fmt::Display for Vertices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == 1 { f.write_str("the one vertex is") } else { write!(f, "all {} vertices are", self.0) }
+    }
+}
+
 /// A share of one, printed as percent.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(transparent)]
@@ -137,6 +163,8 @@ mod tests {
         assert_eq!(Secs(300.0).to_string(), "5m");
         assert_eq!(Secs(2.0).to_string(), "2 s");
         assert_eq!(Share(0.8).to_string(), "80 %");
+        assert_eq!((Gone(None).to_string(), Gone(Some(90.0)).to_string()), ("never".to_owned(), "in 1m 30s".to_owned()));
+        assert_eq!((Vertices(1).to_string(), Vertices(3).to_string()), ("the one vertex is".to_owned(), "all 3 vertices are".to_owned()));
         assert_eq!(Maybe::<Num>(None).to_string(), "unknown");
         assert_eq!(Names(vec!["a".into(), "b".into()]).to_string(), "a, b");
     }

@@ -10,6 +10,7 @@
 use std::collections::HashMap;
 
 use super::rates::Figures;
+use super::reach::Share;
 use super::{FlinkJobSnapshot, Vertex};
 use crate::core::policy::Policy;
 
@@ -85,14 +86,35 @@ impl Graph {
         Self { order, inputs, outputs }
     }
 
-    /// The demand of every vertex, by position.
+    /// The sources that feed a vertex, by position; itself where it is one.
     #[must_use]
-    pub fn targets(&self, job: &FlinkJobSnapshot, figures: &[Figures], policy: &Policy) -> Vec<Target> {
+    pub fn sources_of(&self, position: usize) -> Vec<usize> {
+        let (mut sources, mut waiting, mut seen) = (Vec::new(), vec![position], vec![false; self.inputs.len()]);
+        while let Some(position) = waiting.pop() {
+            if seen.get_mut(position).is_none_or(|seen| std::mem::replace(seen, true)) {
+                continue;
+            }
+            match self.inputs.get(position).map(Vec::as_slice) {
+                Some([]) => sources.push(position),
+                inputs => waiting.extend(inputs.into_iter().flatten()),
+            }
+        }
+        sources
+    }
+
+    /// The demand of every vertex, by position. A backlog is to be gone `within` so many seconds; of what a source is
+    /// asked for its share counts, all of it where none is given.
+    #[must_use]
+    pub fn targets(&self, job: &FlinkJobSnapshot, figures: &[Figures], policy: &Policy, within: f64, shares: &[Share]) -> Vec<Target> {
         let mut targets = vec![Target::default(); job.vertices.len()];
         for position in &self.order {
             let (Some(vertex), Some(own)) = (job.vertices.get(*position), figures.get(*position)) else { continue };
             let inputs = self.inputs.get(*position).map_or(&[][..], Vec::as_slice);
-            let target = if inputs.is_empty() { source(vertex, own, policy) } else { self.downstream(inputs, own, figures, &targets, policy) };
+            let target = if inputs.is_empty() {
+                source(vertex, own, policy, within, shares.get(*position))
+            } else {
+                self.downstream(inputs, own, figures, &targets, policy)
+            };
             if let Some(slot) = targets.get_mut(*position) {
                 *slot = target;
             }
@@ -114,6 +136,7 @@ impl Graph {
             read += from.input.unwrap_or(0.0);
         }
         if policy.flink.doubt_holds
+            && policy.contradiction_checks
             && inputs.len() + usize::from(self.writes_elsewhere(inputs)) > 1
             && let (Some(edges), Some(input)) = (target.rate, own.input)
             && read > 0.0
@@ -154,11 +177,10 @@ impl Graph {
     }
 }
 
-fn source(vertex: &Vertex, own: &Figures, policy: &Policy) -> Target {
+fn source(vertex: &Vertex, own: &Figures, policy: &Policy, within: f64, share: Option<&Share>) -> Target {
     let declared = policy.flink.source_rates.iter().find(|(name, _)| *name == vertex.id || Some(name) == vertex.name.as_ref()).map(|(_, rate)| rate.get());
-    let within = policy.catch_up_within.seconds();
     let growth = 1.0 + policy.growth_ratio;
-    match (own.lag, own.lag_rate) {
+    let mut target = match (own.lag, own.lag_rate) {
         (Some(lag), rate) => Target {
             // a single reading tells no growth: what is read is what arrives, at least
             rate: own.input.map(|read| (read + rate.unwrap_or(0.0)).max(0.0) * growth),
@@ -171,5 +193,10 @@ fn source(vertex: &Vertex, own: &Figures, policy: &Policy) -> Target {
             backlog_unknown: declared.is_none(),
             contradicted: None,
         },
+    };
+    if let Some(share) = share {
+        target.rate = target.rate.map(|rate| rate * share.rate);
+        target.catch_up = target.catch_up.map(|rate| rate * share.catch_up);
     }
+    target
 }

@@ -26,9 +26,9 @@ pub struct Figures {
     pub output: Option<f64>,
     /// Mean busy share of the time, by the aggregator.
     pub busy: Option<f64>,
-    /// Busy share of the busiest and of the mean subtask now.
+    /// Busy share of the busiest subtask now.
     pub busy_max: Option<f64>,
-    /// See `busy_max`.
+    /// Busy share of the mean subtask over the window.
     pub busy_avg: Option<f64>,
     /// Share of the time waiting for a slower vertex downstream, now, the worst subtask.
     pub back_pressured: Option<f64>,
@@ -163,14 +163,15 @@ pub fn figures<'a>(states: impl Iterator<Item = (f64, &'a Vertex)>, latest: &Ver
     let from_counter = input.per_second();
     let input_rate = from_counter.or(input_gauge.value());
     let parallelism = as_f64(latest.parallelism);
+    let is_long_enough = !policy.gauge_rates && busy_total.seconds >= SHORTEST_BASE_SECONDS;
+    let mean_by_total = busy_total.per_second().filter(|_| is_long_enough).map(|rate| (rate / parallelism).clamp(0.0, 1.0));
     let (busy_share, numerator) = match policy.busy_aggregator {
         Aggregator::Avg => (busy_total.per_second().map(|rate| rate / parallelism).or(busy.value()), input_rate),
         Aggregator::Max | Aggregator::Min => {
             let gauge = if is_source || !policy.gauge_rates { None } else { input_gauge.value() };
             // the gauges are averages of up to a minute, and lag behind every change; the totals do not
-            let by_total = busy_total.per_second().filter(|_| !policy.gauge_rates && busy_total.seconds >= SHORTEST_BASE_SECONDS);
             let skew = busy.value().zip(busy_mean.value()).map_or(1.0, |(stands, mean)| if mean > 0.0 { stands / mean } else { 1.0 });
-            let by_total = by_total.map(|rate| (rate / parallelism * skew).clamp(0.0, 1.0)).filter(|_| busy.value().is_some());
+            let by_total = mean_by_total.map(|mean| (mean * skew).clamp(0.0, 1.0)).filter(|_| busy.value().is_some());
             (by_total.or(busy.value()), gauge.or(input_rate))
         }
     };
@@ -183,7 +184,7 @@ pub fn figures<'a>(states: impl Iterator<Item = (f64, &'a Vertex)>, latest: &Ver
         output: output.per_second().or(output_gauge.value()),
         busy: busy_share,
         busy_max: spread.max.known().or(busy_share),
-        busy_avg: spread.avg.known(),
+        busy_avg: mean_by_total.or(busy_mean.value()),
         back_pressured: latest.back_pressured_ratio.and_then(|spread| spread.max.known().or(spread.avg.known())),
         lag: lag.last.map(|(_, records)| records).filter(|_| latest.pending_records.is_some() || policy.missing_backlog_is_zero),
         lag_rate: lag.per_second(),

@@ -1,19 +1,26 @@
 //! Slots and `TaskManagers` of a job: how many its vertices need, and how many can be had.
 //!
 //! Vertices of one slot-sharing group share slots, so a group needs as many as its largest vertex has subtasks, and the
-//! job the sum over its groups. What the cluster can schedule, the quota and the upper bound of `TaskManagers` cut raises,
-//! all of them by the same share; nothing below the present parallelism is taken away for want of slots.
+//! job the sum over its groups. The largest step, what the cluster can schedule, the quota and the upper bound of
+//! `TaskManagers` cut raises, all of them by the same share; nothing below the present parallelism is taken away for want
+//! of slots. Only an upper bound below the present `TaskManagers` takes away what runs, for that is what it says.
+//! At the end a raise may fill the last `TaskManager`, whose slots are paid anyway (`fill`).
 
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
+use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
+use super::bounds;
 use super::vertex::Decision;
 use super::{FlinkJobSnapshot, Vertex};
 use crate::core::advice::{Action, ActionKind, ApiCall, Unit};
 use crate::core::policy::{Direction, Policy};
 use crate::core::reasons::LimitCode;
 use crate::core::units::{Amount, Count, Duration, as_f64};
+
+/// A raise fills a `TaskManager` only as far as this share of the capacity from which on less would be asked for.
+const FILL_BELOW: f64 = 0.85;
 
 /// The job's slots now.
 pub struct Slots {
@@ -22,8 +29,11 @@ pub struct Slots {
     /// `TaskManagers` (or slots) now.
     pub current: Option<Count>,
     /// Slots that the job needs now.
-    used: Count,
+    pub used: Count,
     per_task_manager: Option<Count>,
+    /// The slot-sharing group of each vertex, and how many groups there are.
+    group_of: Vec<usize>,
+    groups: usize,
 }
 
 /// `TaskManagers` of a job, where they are known.
@@ -32,46 +42,68 @@ pub fn task_managers(job: &FlinkJobSnapshot) -> Option<Count> {
     Slots::of(job, None).current
 }
 
-/// Slots needed at some parallelism of each vertex.
-fn needed(job: &FlinkJobSnapshot, parallelism: impl Fn(usize, &Vertex) -> Count) -> Count {
-    let mut groups: BTreeMap<&str, Count> = BTreeMap::new();
-    for (position, vertex) in job.vertices.iter().enumerate() {
-        let group = groups.entry(vertex.slot_sharing_group.as_deref().unwrap_or("default")).or_default();
-        *group = (*group).max(parallelism(position, vertex));
-    }
-    groups.values().fold(0, |sum: Count, slots| sum.saturating_add(*slots))
-}
-
 impl Slots {
     /// Counts.
     #[must_use]
     pub fn of(job: &FlinkJobSnapshot, spec: Option<Count>) -> Self {
-        let used = needed(job, |_, vertex| vertex.parallelism);
+        let mut names: HashMap<&str, usize> = HashMap::new();
+        let mut group_of = Vec::with_capacity(job.vertices.len());
+        for vertex in &job.vertices {
+            let next = names.len();
+            group_of.push(*names.entry(vertex.slot_sharing_group.as_deref().unwrap_or("default")).or_insert(next));
+        }
+        let mut slots = Self { unit: Unit::Slots, current: None, used: 0, per_task_manager: None, group_of, groups: names.len() };
+        let used = slots.needed(job.vertices.iter().map(|vertex| vertex.parallelism));
         let per_task_manager = job.slots_per_task_manager.filter(|slots| *slots > 0);
         let (unit, current) = match per_task_manager {
             Some(slots) => (Unit::TaskManagers, spec.or(job.task_managers).or_else(|| (used > 0).then(|| used.div_ceil(slots)))),
             None => (Unit::Slots, (used > 0).then_some(used)),
         };
-        Self { unit, current, used, per_task_manager }
+        slots = Self { unit, current, used, per_task_manager, ..slots };
+        slots
+    }
+
+    /// Slots of each group at some parallelism of each vertex.
+    fn sizes(&self, parallelism: impl Iterator<Item = Count>) -> Vec<Count> {
+        let mut sizes = vec![0; self.groups];
+        for (group, slots) in self.group_of.iter().zip(parallelism) {
+            if let Some(size) = sizes.get_mut(*group) {
+                *size = slots.max(*size);
+            }
+        }
+        sizes
+    }
+
+    /// Slots needed at some parallelism of each vertex.
+    #[must_use]
+    pub fn needed(&self, parallelism: impl Iterator<Item = Count>) -> Count {
+        self.sizes(parallelism).into_iter().fold(0, Count::saturating_add)
+    }
+
+    /// Slots needed by what has been decided.
+    #[must_use]
+    pub fn decided(&self, decisions: &[Decision]) -> Count {
+        self.needed(decisions.iter().map(|decision| decision.parallelism))
     }
 
     fn count(&self, slots: Count) -> Count {
         self.per_task_manager.map_or(slots, |each| slots.div_ceil(each))
     }
 
-    /// The wish and the recommendation as `TaskManagers` (or slots): what is there, more or less the difference. Spare
-    /// `TaskManagers` of a shared cluster are neither bought nor given back.
+    fn slots(&self, count: Count) -> Count {
+        count.saturating_mul(self.per_task_manager.unwrap_or(1))
+    }
+
+    /// Slots as `TaskManagers` (or slots): what is there, more or less the difference. Spare `TaskManagers` of a shared
+    /// cluster are neither bought nor given back.
     #[must_use]
-    pub fn answer(&self, job: &FlinkJobSnapshot, decisions: &[Decision], changed: bool) -> (Option<f64>, Option<Count>) {
-        let Some(current) = self.current else { return (None, None) };
-        let of = |slots: Count| {
-            let (before, after) = (self.count(self.used), self.count(slots));
-            if after >= before { current.max(after) } else { current.saturating_sub(before - after).max(after) }
-        };
-        let wanted = needed(job, |position, vertex| decisions.get(position).and_then(|decision| decision.wanted).unwrap_or(vertex.parallelism));
-        let told = needed(job, |position, vertex| decisions.get(position).map_or(vertex.parallelism, |decision| decision.parallelism));
-        let wish = if decisions.iter().all(|decision| decision.wanted.is_none()) { None } else { Some(as_f64(of(wanted))) };
-        (wish.or(changed.then(|| as_f64(of(told)))), Some(if changed { of(told) } else { current }))
+    pub fn answer(&self, current: Count, slots: Count) -> Count {
+        let (before, after) = (self.count(self.used), self.count(slots));
+        match after.cmp(&before) {
+            Ordering::Greater => current.max(after),
+            Ordering::Equal => current,
+            Ordering::Less => current.saturating_sub(before - after).max(after),
+        }
     }
 
     /// The policy for the count of `TaskManagers`: steps and windows have acted on the vertices already.
@@ -81,26 +113,54 @@ impl Slots {
         let (min, max) = if self.unit == Unit::Slots { (0, Count::MAX) } else { (policy.min, policy.max) };
         Policy { min, max, scale_up: free(), scale_down: free(), paused: false, hysteresis_ratio: 0.0, ..policy.clone() }
     }
+
+    /// Slots that can be had, by what bounds them.
+    fn can_be_had(&self, job: &FlinkJobSnapshot, policy: &Policy, min: Count) -> [(LimitCode, Option<Count>); 6] {
+        let quota = &policy.flink;
+        let current = self.current.unwrap_or_default();
+        let by_step = policy.scale_up.max_step.map(|step| self.slots(current.max(self.count(self.used)).saturating_add(step)));
+        let by_cpu = quota.quota_cpu.zip(job.task_manager_cpu.map(Amount::get)).filter(|(_, cpu)| *cpu > 0.0).map(|(most, cpu)| self.slots(floor(most / cpu)));
+        let by_memory =
+            quota.quota_memory_bytes.zip(job.task_manager_memory_bytes).filter(|(_, bytes)| *bytes > 0).map(|(most, bytes)| self.slots(most / bytes));
+        let by_bound = self.per_task_manager.map(|_| self.slots(policy.max.max(min)));
+        [
+            (LimitCode::ScaleUpLimit, by_step),
+            (LimitCode::SchedulableSlots, job.schedulable_slots),
+            (LimitCode::Quota, quota.quota_slots),
+            (LimitCode::Quota, by_cpu),
+            (LimitCode::Quota, by_memory),
+            (LimitCode::MaxReplicas, by_bound),
+        ]
+    }
 }
 
-/// Cuts raises to the slots that can be had.
+/// Quotas that cannot be held to, since the size of a `TaskManager` is not known.
+#[must_use]
+pub fn unknown_quotas(job: &FlinkJobSnapshot, policy: &Policy) -> Vec<String> {
+    let mut missing = Vec::new();
+    if policy.flink.quota_cpu.is_some() && job.task_manager_cpu.is_none_or(|cpu| cpu.get() <= 0.0) {
+        missing.push("taskManagerCpu, without which quota.cpu bounds nothing".to_owned());
+    }
+    if policy.flink.quota_memory_bytes.is_some() && job.task_manager_memory_bytes.is_none_or(|bytes| bytes == 0) {
+        missing.push("taskManagerMemoryBytes, without which quota.memoryBytes bounds nothing".to_owned());
+    }
+    missing
+}
+
+/// Cuts raises to the slots that can be had, and everything to the upper bound of `TaskManagers`.
 pub fn fit(job: &FlinkJobSnapshot, slots: &Slots, policy: &Policy, min: Count, decisions: &mut [Decision]) {
-    let by_bound = slots.per_task_manager.map(|each| policy.max.max(min).max(slots.current.unwrap_or(0)).saturating_mul(each));
-    let quota = &policy.flink;
-    let each = slots.per_task_manager.unwrap_or(1);
-    let by_cpu =
-        quota.quota_cpu.zip(job.task_manager_cpu.map(Amount::get)).filter(|(_, cpu)| *cpu > 0.0).map(|(most, cpu)| floor(most / cpu).saturating_mul(each));
-    let by_memory =
-        quota.quota_memory_bytes.zip(job.task_manager_memory_bytes).filter(|(_, bytes)| *bytes > 0).map(|(most, bytes)| (most / bytes).saturating_mul(each));
-    for (code, most) in [
-        (LimitCode::SchedulableSlots, job.schedulable_slots),
-        (LimitCode::Quota, quota.quota_slots),
-        (LimitCode::Quota, by_cpu),
-        (LimitCode::Quota, by_memory),
-        (LimitCode::MaxReplicas, by_bound),
-    ] {
+    for (code, most) in slots.can_be_had(job, policy, min) {
         if let Some(most) = most {
-            cut(job, slots.used, code, most, decisions);
+            cut(job, slots, code, most, decisions);
+        }
+    }
+    if slots.per_task_manager.is_some() {
+        shrink(slots, slots.slots(policy.max.max(min)), decisions);
+    }
+    if let (Some(step), Some(current)) = (policy.scale_down.max_step, slots.current) {
+        let least = slots.answer(current, slots.used).saturating_sub(step);
+        if slots.answer(current, slots.decided(decisions)) < least {
+            lift(job, slots, |needed| slots.answer(current, needed) >= least, step, decisions);
         }
     }
 }
@@ -111,46 +171,101 @@ fn floor(value: f64) -> Count {
     count
 }
 
+/// The largest share of a change, from none to all, at which `fits` still holds.
+fn largest_share(fits: impl Fn(f64) -> bool) -> f64 {
+    let (mut good, mut bad) = (0.0, 1.0);
+    for _ in 0..40 {
+        let middle = f64::midpoint(good, bad);
+        if fits(middle) { good = middle } else { bad = middle }
+    }
+    good
+}
+
 /// Cuts all raises by the same share until they fit.
-fn cut(job: &FlinkJobSnapshot, used: Count, code: LimitCode, most: Count, decisions: &mut [Decision]) {
-    let at = |share: f64, decisions: &[Decision]| {
-        needed(job, |position, vertex| decisions.get(position).map_or(vertex.parallelism, |decision| shared(vertex, decision, share)))
-    };
-    // never below what runs: a job is not shrunk because others take its slots
-    let most = most.max(used.min(at(0.0, decisions)));
+fn cut(job: &FlinkJobSnapshot, slots: &Slots, code: LimitCode, most: Count, decisions: &mut [Decision]) {
+    let at = |share: f64, decisions: &[Decision]| slots.needed(job.vertices.iter().zip(decisions).map(|(vertex, decision)| raised(vertex, decision, share)));
     if at(1.0, decisions) <= most {
         return;
     }
-    let (mut fits, mut too_much) = (0.0, 1.0);
-    for _ in 0..40 {
-        let middle = f64::midpoint(fits, too_much);
-        if at(middle, decisions) <= most { fits = middle } else { too_much = middle }
-    }
+    // never below what runs: a job is not shrunk because others take its slots
+    let most = most.max(slots.used.min(at(0.0, decisions)));
+    let share = largest_share(|share| at(share, decisions) <= most);
     for (vertex, decision) in job.vertices.iter().zip(decisions) {
-        let to = same_peak_down(vertex, shared(vertex, decision, fits));
+        let to = bounds::same_peak_down(vertex, raised(vertex, decision, share));
         if to < decision.parallelism {
-            decision.ladder.value = decision.parallelism;
-            decision.ladder.to(code, to, as_f64(most));
-            decision.parallelism = to;
+            decision.lead(code, to, as_f64(most));
         }
     }
 }
 
 /// A raise of which only a share is taken; anything else as it is.
-fn shared(vertex: &Vertex, decision: &Decision, share: f64) -> Count {
+fn raised(vertex: &Vertex, decision: &Decision, share: f64) -> Count {
     if decision.parallelism <= vertex.parallelism {
         return decision.parallelism;
     }
     vertex.parallelism + floor(as_f64(decision.parallelism - vertex.parallelism) * share + 1e-6)
 }
 
-/// The smallest parallelism of the same peak that is not below the present one: what is cut anyway need not waste slots.
-fn same_peak_down(vertex: &Vertex, cut: Count) -> Count {
-    let parts = if vertex.is_source() { vertex.partition_count() } else { vertex.max_parallelism.filter(|_| vertex.is_keyed()) };
-    match parts {
-        Some(parts) if cut > vertex.parallelism && cut < parts => parts.div_ceil(parts.div_ceil(cut)).max(vertex.parallelism),
-        _ => cut,
+/// Lowers what runs to an upper bound below it: every group by the same share, at least one slot each.
+fn shrink(slots: &Slots, most: Count, decisions: &mut [Decision]) {
+    let sizes = slots.sizes(decisions.iter().map(|decision| decision.parallelism));
+    if sizes.iter().sum::<Count>() <= most {
+        return;
     }
+    let part = |size: Count, share: f64| floor(as_f64(size) * share + 1e-6).max(1);
+    let share = largest_share(|share| sizes.iter().map(|size| part(*size, share)).sum::<Count>() <= most);
+    for (group, decision) in slots.group_of.iter().zip(decisions) {
+        let to = part(sizes.get(*group).copied().unwrap_or(1), share);
+        if decision.parallelism > to {
+            decision.lead(LimitCode::MaxReplicas, to, as_f64(most));
+            decision.outside = true;
+            decision.forced = true;
+        }
+    }
+}
+
+/// Takes back a share of all cuts until enough is left.
+fn lift(job: &FlinkJobSnapshot, slots: &Slots, is_enough: impl Fn(Count) -> bool, step: Count, decisions: &mut [Decision]) {
+    let lowered = |vertex: &Vertex, decision: &Decision, share: f64| {
+        if decision.parallelism >= vertex.parallelism || decision.forced {
+            return decision.parallelism;
+        }
+        vertex.parallelism - floor(as_f64(vertex.parallelism - decision.parallelism) * share + 1e-6)
+    };
+    let at = |share: f64, decisions: &[Decision]| slots.needed(job.vertices.iter().zip(decisions).map(|(vertex, decision)| lowered(vertex, decision, share)));
+    let share = largest_share(|share| is_enough(at(share, decisions)));
+    for (vertex, decision) in job.vertices.iter().zip(decisions) {
+        let to = lowered(vertex, decision, share);
+        if to > decision.parallelism {
+            decision.lead(LimitCode::ScaleDownLimit, to, as_f64(step));
+        }
+    }
+}
+
+/// Gives the largest raise of a slot-sharing group the rest of the last `TaskManager`, where that makes its busiest
+/// subtask lighter, may be had, and leaves it well inside its band, so that it is not lowered again for it.
+pub fn fill(job: &FlinkJobSnapshot, slots: &Slots, policy: &Policy, min: Count, decisions: &mut [Decision]) {
+    let Some(each) = slots.per_task_manager else { return };
+    let sizes = slots.sizes(decisions.iter().map(|decision| decision.parallelism));
+    let after = sizes.iter().sum::<Count>();
+    let could = slots.can_be_had(job, policy, min).into_iter().filter_map(|(_, most)| most).min().unwrap_or(Count::MAX);
+    let spare = after.div_ceil(each).saturating_mul(each).min(could).saturating_sub(after);
+    if spare == 0 {
+        return;
+    }
+    let is_largest_raise = |(group, vertex, decision): (&usize, &Vertex, &Decision)| {
+        decision.parallelism > vertex.parallelism && decision.wanted >= Some(decision.parallelism) && sizes.get(*group) == Some(&decision.parallelism)
+    };
+    let largest =
+        slots.group_of.iter().zip(&job.vertices).zip(decisions.iter()).position(|((group, vertex), decision)| is_largest_raise((group, vertex, decision)));
+    let Some(position) = largest else { return };
+    let (Some(vertex), Some(decision)) = (job.vertices.get(position), decisions.get_mut(position)) else { return };
+    let Some((curve, band)) = decision.curve.as_ref().zip(decision.band.down_above) else { return };
+    let most = decision.parallelism.saturating_add(spare).min(bounds::most(vertex, policy));
+    let fits = |to: &Count| curve.capacity(*to) <= FILL_BELOW * band && bounds::is_lighter(vertex, decision.parallelism, *to);
+    let Some(to) = (decision.parallelism + 1..=most).rev().find(fits) else { return };
+    // of several counts with the same peak the smallest will do
+    decision.lead(LimitCode::TaskManagerSlots, bounds::same_peak_down(vertex, to), as_f64(each));
 }
 
 /// The step that sets the parallelism of all vertices, with the exact call and the text of the overrides.

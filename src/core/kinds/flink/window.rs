@@ -43,7 +43,13 @@ impl<'a> Window<'a> {
         for job in series.history.iter().rev() {
             let measured = trust::measured_at(job.as_ref(), case.now);
             if is_older_life(job, latest, measured) {
-                rescale_seconds = latest.running_since.filter(|_| rescaled(job, latest)).map(|since| seconds_between(measured, since).max(0.0));
+                // what was read during the restart tells nothing of when it began
+                let last_run = series.history.iter().rev().skip_while(|job| !is_older_life(job, latest, trust::measured_at(job.as_ref(), case.now)));
+                let last_run = last_run.map(AsRef::as_ref).find(|job: &&FlinkJobSnapshot| job.state.as_deref().is_none_or(|state| state == "RUNNING"));
+                rescale_seconds = last_run
+                    .zip(latest.running_since)
+                    .filter(|(job, _)| rescaled(job, latest))
+                    .map(|(job, since)| seconds_between(trust::measured_at(job, case.now), since).max(0.0));
                 break;
             }
             // averages and totals of the time right after a start mislead, whatever came after; one time is one reading
