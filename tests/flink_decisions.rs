@@ -154,13 +154,16 @@ fn a_rescale_tells_its_price_in_seconds_and_records() {
 #[test]
 fn a_cut_that_frees_no_slot_or_pays_back_too_late_is_not_worth_a_stop() {
     // the window needs its twenty slots, and the source shares them
-    let shared = judge(&[source(20, 0.05, 1000.0, &json!({})), after("window", 20, 0.65, 1000.0, &json!({}))], &json!({}), &json!({}));
+    let default = json!({ "slotSharingGroup": "default" });
+    let shared = judge(&[source(20, 0.05, 1000.0, &default), after("window", 20, 0.65, 1000.0, &default)], &json!({}), &json!({}));
     assert_eq!((parallelism(&shared, "source"), shared.outcome), (20, Outcome::Hold), "{}", said(&shared));
     assert!(said(&shared).contains("free 0 of 20 slots: that pays back never"), "{}", said(&shared));
     assert!(limits(part(&shared, "source")).contains(&"ChangeNotWorthwhile"));
     let of_its_own =
         judge(&[source(20, 0.05, 1000.0, &json!({ "slotSharingGroup": "sources" })), after("window", 20, 0.65, 1000.0, &json!({}))], &json!({}), &json!({}));
     assert!(parallelism(&of_its_own, "source") < 20, "its own slots are freed: {}", said(&of_its_own));
+    let unknown = judge(&[source(20, 0.05, 1000.0, &json!({})), after("window", 20, 0.65, 1000.0, &json!({}))], &json!({}), &json!({}));
+    assert!(parallelism(&unknown, "source") < 20, "who shares slots is not known: {}", said(&unknown));
     // one of twenty slots, and a stop of five minutes: an hour and a half to pay back
     let small = json!({ "scaleDown": { "stabilization": "0s", "maxStep": 1 } });
     let advice = judge(&[source(20, 0.2, 1000.0, &json!({}))], &json!({}), &small);
@@ -404,6 +407,22 @@ fn what_a_vertex_has_shown_at_other_counts_sizes_the_next_change() {
     assert_eq!(parallelism(&with_memory, "source"), 2, "{}", said(&with_memory));
     assert!(said(&with_memory).contains("LearnedScaling"), "{}", said(&with_memory));
     assert!(!said(&without).contains("LearnedScaling"));
+}
+
+#[test]
+fn a_vertex_busier_than_its_target_is_not_lowered_whatever_its_edges_say() {
+    // the source will be asked for a tenth of what it reads now
+    let vertices = [source(4, 0.5, 1000.0, &json!({ "pendingRecords": null })), after("map", 8, 0.8, 1000.0, &json!({}))];
+    let advice = judge(&vertices, &json!({}), &json!({ "sourceRates": { "source": 100 } }));
+    assert_eq!(parallelism(&advice, "map"), 8, "{}", said(&advice));
+    assert!(said(&advice).contains("map is 80 % busy at parallelism 8, above the 70 %") && !said(&advice).contains("saturated"), "{}", said(&advice));
+    assert!(limits(part(&advice, "map")).contains(&"BusyRatioLimit"));
+}
+
+#[test]
+fn tasks_are_counted_in_words_that_fit() {
+    let advice = judge(&[source(1, 0.6, 1000.0, &json!({}))], &json!({ "tasks": { "total": 1, "running": 0 } }), &json!({}));
+    assert!(said(&advice).contains("0 of 1 task run"), "{}", said(&advice));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::ser::SerializeMap;
 
-use super::{Gone, Maybe, Names, Num, Rate, Secs, Share, Vertices, reasons};
+use super::{Gone, Maybe, Names, Num, Rate, Secs, Share, Tasks, Vertices, reasons};
 use crate::core::units::Count;
 
 reasons! {
@@ -76,7 +76,7 @@ reasons! {
         /// The job does not run.
         NotRunning { state: String } "the job is {state}, not RUNNING";
         /// Some tasks of the job do not run.
-        TasksNotRunning { running: Count, total: Count } "{running} of {total} tasks are running";
+        TasksNotRunning { running: Count, total: Tasks } "{running} of {total} run";
         /// It has been suspended on purpose.
         Suspended { name: String } "{name} is suspended";
         /// The policy says to hold.
@@ -246,6 +246,9 @@ reasons! {
         /// A vertex has to catch up as well.
         VertexCatchUp (BacklogCatchUp) { name: String, parallelism: Count, target_per_second: Rate, catch_up_per_second: Rate, capacity_per_second: Rate, catch_up_within_seconds: Secs, restart_seconds: Secs, target_utilization: Share, needed: Num }
             "{name} has to process {target_per_second} and another {catch_up_per_second} to catch up in {catch_up_within_seconds}, after {restart_seconds} of restart; it can do {capacity_per_second} at parallelism {parallelism}, and {target_utilization} busy needs {needed}";
+        /// A vertex is busier than it is meant to be, and is not lowered.
+        BusyAboveTarget (Saturated) { name: String, busy_ratio: Share, parallelism: Count, target_utilization: Share }
+            "{name} is {busy_ratio} busy at parallelism {parallelism}, above the {target_utilization} that it is meant to be: it is not lowered, whatever its edges say";
         /// A cut frees too little for its stop.
         CutNotWorthwhile (ChangeNotWorthwhile) { restart_seconds: Secs, delayed_records: Num, freed_slots: Count, slots_now: Count, pays_back_seconds: Gone, horizon_seconds: Secs }
             "the cut would stop the job for {restart_seconds}, with {delayed_records} records waiting, and free {freed_slots} of {slots_now} slots: that pays back {pays_back_seconds}, and has to within {horizon_seconds}";

@@ -87,6 +87,17 @@ impl fmt::Display for Gone {
     }
 }
 
+/// A number of tasks: "1 task", "3 tasks".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Tasks(pub u64);
+
+impl fmt::Display for Tasks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.0, if self.0 == 1 { "task" } else { "tasks" })
+    }
+}
+
 /// How many vertices are meant, with the verb: "the one vertex is", "all 3 vertices are".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
@@ -164,6 +175,7 @@ mod tests {
         assert_eq!(Secs(2.0).to_string(), "2 s");
         assert_eq!(Share(0.8).to_string(), "80 %");
         assert_eq!((Gone(None).to_string(), Gone(Some(90.0)).to_string()), ("never".to_owned(), "in 1m 30s".to_owned()));
+        assert_eq!((Tasks(1).to_string(), Tasks(0).to_string()), ("1 task".to_owned(), "0 tasks".to_owned()));
         assert_eq!((Vertices(1).to_string(), Vertices(3).to_string()), ("the one vertex is".to_owned(), "all 3 vertices are".to_owned()));
         assert_eq!(Maybe::<Num>(None).to_string(), "unknown");
         assert_eq!(Names(vec!["a".into(), "b".into()]).to_string(), "a, b");

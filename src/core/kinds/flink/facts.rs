@@ -12,7 +12,7 @@ use super::window::Window;
 use super::{FlinkJobSnapshot, Vertex, slots};
 use crate::core::decide::Case;
 use crate::core::policy::{FlinkPolicy, Policy};
-use crate::core::reasons::{Maybe, Names, Num, Reason, Secs, Share};
+use crate::core::reasons::{Maybe, Names, Num, Reason, Secs, Share, Tasks};
 use crate::core::units::{Amount, as_f64, seconds_between};
 
 /// A backlog shorter than this, as time at the input rate, is only what is under way.
@@ -73,7 +73,7 @@ pub fn not_ready(case: &Case<'_>, job: &FlinkJobSnapshot) -> Vec<Reason> {
     if let Some(tasks) = &job.tasks
         && tasks.running.saturating_add(tasks.finished) < tasks.total
     {
-        reasons.push(Reason::TasksNotRunning { running: tasks.running, total: tasks.total });
+        reasons.push(Reason::TasksNotRunning { running: tasks.running, total: Tasks(tasks.total) });
     }
     if job.vertices.is_empty() {
         reasons.push(Reason::IncompleteReading { missing: Names(vec!["vertices".to_owned()]) });

@@ -134,7 +134,7 @@ pub fn weigh(
         Some(outlook) if raises => slower(&outlook),
         // a raise whose effect cannot be foretold is not weighed
         None if raises => None,
-        outlook => worth(outlook, used, after, facts, policy),
+        outlook => worth(outlook, used, freed(job, slots, decisions), facts, policy),
     };
     if let Some(reason) = against {
         for (vertex, decision) in job.vertices.iter().zip(decisions.iter_mut()).filter(|(vertex, decision)| decision.parallelism != vertex.parallelism) {
@@ -166,10 +166,17 @@ fn slower(outlook: &Outlook) -> Option<Reason> {
     })
 }
 
+/// Slots that cuts free. Which vertices share slots may not be known; then each cut is taken to free what it gives up.
+fn freed(job: &FlinkJobSnapshot, slots: &Slots, decisions: &[Decision]) -> Count {
+    let cuts = job.vertices.iter().zip(decisions).filter(|(vertex, _)| vertex.slot_sharing_group.is_none());
+    let alone = cuts.fold(0, |sum: Count, (vertex, decision)| sum.saturating_add(vertex.parallelism.saturating_sub(decision.parallelism)));
+    alone.max(slots.used.saturating_sub(slots.decided(decisions)))
+}
+
 /// Is a cut not worth its stop.
-fn worth(outlook: Option<Outlook>, used: Count, after: Count, facts: &JobFacts, policy: &Policy) -> Option<Reason> {
+fn worth(outlook: Option<Outlook>, used: Count, freed: Count, facts: &JobFacts, policy: &Policy) -> Option<Reason> {
     let horizon = policy.scale_down.stabilization.seconds().max(HORIZON_SECONDS);
-    let freed = used.saturating_sub(after);
+    let after = used.saturating_sub(freed);
     let pays_back = (freed > 0).then(|| facts.restart_seconds * as_f64(after) / as_f64(freed));
     pays_back.is_none_or(|seconds| seconds > horizon).then(|| Reason::CutNotWorthwhile {
         restart_seconds: Secs(facts.restart_seconds),

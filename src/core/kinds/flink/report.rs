@@ -93,8 +93,8 @@ pub fn say_learned(job: &FlinkJobSnapshot, figures: &[Figures], decisions: &mut 
 #[must_use]
 pub fn confidence(judged: &Judged, targets: &[Target], figures: &[Figures], window: &Window<'_>, estimates: usize) -> Confidence {
     let unknown = targets.iter().filter(|target| target.backlog_unknown || target.contradicted.is_some()).count();
-    let estimated = figures.iter().filter(|figures| figures.incomplete || figures.reset.is_some() || figures.busy.is_none()).count();
-    match usize::from(unknown > 0) + usize::from(estimated > 0) + usize::from(window.not_full.is_some()) + usize::from(judged.one_shot) + estimates {
+    let doubtful = figures.iter().filter(|figures| figures.incomplete || figures.reset.is_some() || figures.busy.is_none()).count();
+    match usize::from(unknown > 0) + usize::from(doubtful > 0) + usize::from(window.not_full.is_some()) + usize::from(judged.one_shot) + estimates {
         0 => Confidence::High,
         1 => Confidence::Medium,
         _ => Confidence::Low,

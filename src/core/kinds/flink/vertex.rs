@@ -46,6 +46,7 @@ pub struct Band {
 }
 
 /// What has been decided for a vertex.
+#[expect(clippy::struct_excessive_bools, reason = "each is a finding of its own")]
 pub struct Decision {
     /// The parallelism to have.
     pub parallelism: Count,
@@ -406,7 +407,8 @@ fn guard(vertex: &Vertex, figures: &Figures, policy: &Policy, decision: &mut Dec
     let busy = figures.busy.filter(|busy| policy.flink.doubt_holds && *busy > policy.target_utilization + 0.01);
     if let Some(busy) = busy {
         decision.ladder.to(LimitCode::BusyRatioLimit, vertex.parallelism, busy);
-        decision.reasons.push(Reason::Saturated { name: vertex.label().to_owned(), busy_ratio: Share(busy), parallelism: vertex.parallelism });
+        let (name, parallelism) = (vertex.label().to_owned(), vertex.parallelism);
+        decision.reasons.push(Reason::BusyAboveTarget { name, busy_ratio: Share(busy), parallelism, target_utilization: Share(policy.target_utilization) });
         decision.held = true;
     }
 }
