@@ -252,8 +252,8 @@ reasons! {
         /// A cut frees too little for its stop.
         CutNotWorthwhile (ChangeNotWorthwhile) { restart_seconds: Secs, delayed_records: Num, freed_slots: Count, slots_now: Count, pays_back_seconds: Gone, horizon_seconds: Secs }
             "the cut would stop the job for {restart_seconds}, with {delayed_records} records waiting, and free {freed_slots} of {slots_now} slots: that pays back {pays_back_seconds}, and has to within {horizon_seconds}";
-        /// Other cuts are nearly through their window, and one stop does for all.
-        OtherCutsSoon (Stabilizing) { seconds: Secs } "cuts of other vertices are due in {seconds}: one stop will do for all of them";
+        /// Further cuts are nearly through their window, and one stop does for all.
+        CutsDueSoon (Stabilizing) { seconds: Secs } "further cuts are due in {seconds}: one stop will do for all of them";
         /// A raise would not have the backlog gone sooner.
         RaiseNotWorthwhile (ChangeNotWorthwhile) { restart_seconds: Secs, delayed_records: Num, gone_seconds_now: Secs, gone_seconds_after: Gone }
             "the raise would stop the job for {restart_seconds}, with {delayed_records} records waiting: the backlog is gone in {gone_seconds_now} as it is, and {gone_seconds_after} with the raise";

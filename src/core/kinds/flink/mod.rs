@@ -211,22 +211,26 @@ fn hold_all(job: &FlinkJobSnapshot, reason: &Reason, decisions: &mut [Decision])
 
 /// Takes back the moves of vertices inside their bands, where none outside makes it worth a stop.
 fn keep(job: &FlinkJobSnapshot, decisions: &mut [Decision], which: impl Fn(&Decision) -> bool) {
-    for (vertex, decision) in job.vertices.iter().zip(decisions).filter(|(_, decision)| which(decision)) {
+    for (vertex, decision) in job.vertices.iter().zip(decisions).filter(|(_, decision)| which(decision) && !decision.forced) {
         decision.lead(LimitCode::InsideOwnBand, vertex.parallelism, 0.0);
     }
 }
 
-/// One stop for all cuts: a cut waits for those of other vertices that are nearly through their window, at most half of it.
+/// One stop for all cuts: a cut waits for those of other vertices that are nearly through their window, and for its own
+/// rest while the readings of a higher demand are still leaving theirs; at most for half of the window.
 fn wait_for_others(case: &Case<'_>, job: &FlinkJobSnapshot, decisions: &mut [Decision]) {
     let window = case.policy.scale_down.stabilization.seconds();
     let pairs = || job.vertices.iter().zip(decisions.iter());
     let only_cuts = pairs().all(|(vertex, decision)| decision.parallelism <= vertex.parallelism && !decision.forced);
-    let stays = pairs().filter(|(vertex, decision)| decision.parallelism == vertex.parallelism);
-    let soon = stays.filter_map(|(_, decision)| decision.pending_cut_seconds.filter(|seconds| *seconds > 0.0 && *seconds <= window / 2.0)).reduce(f64::max);
+    let longest = |vertex: &Vertex, decision: &Decision| {
+        if decision.parallelism == vertex.parallelism { window / 2.0 } else { (window / 2.0).min(case.policy.flink.window.seconds()) }
+    };
+    let due = |(vertex, decision): (&Vertex, &Decision)| decision.pending_cut_seconds.filter(|seconds| *seconds > 0.0 && *seconds <= longest(vertex, decision));
+    let soon = pairs().filter_map(due).reduce(f64::max);
     let Some(seconds) = soon.filter(|_| only_cuts && case.policy.flink.doubt_holds) else { return };
     for (vertex, decision) in job.vertices.iter().zip(decisions.iter_mut()).filter(|(vertex, decision)| decision.parallelism < vertex.parallelism) {
         decision.lead(LimitCode::ScaleDownStabilized, vertex.parallelism, as_f64(vertex.parallelism));
-        decision.reasons.insert(0, Reason::OtherCutsSoon { seconds: Secs(seconds) });
+        decision.reasons.insert(0, Reason::CutsDueSoon { seconds: Secs(seconds) });
         decision.held = true;
     }
 }

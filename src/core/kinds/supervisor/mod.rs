@@ -124,7 +124,7 @@ fn state(case: &Case<'_>, reading: &DruidSupervisorSnapshot, trust: &Trust, judg
         if reading.rolls() && short.is_none() { judged.no_lower.push(reason) } else { judged.hold.push(reason) }
     }
     if let Some((running, total)) = short {
-        judged.hold.push(Reason::TasksNotRunning { running, total });
+        judged.hold.push(Reason::TasksNotRunning { running, total: crate::core::reasons::Tasks(total) });
         if let (Some(slots), Some(tasks)) = (reading.worker_slots.filter(|slots| slots.available() < total), reading.task_count) {
             judged.notices.push(slots_short(reading, slots, tasks, total));
         }
