@@ -27,6 +27,7 @@ mod window;
 pub use self::reading::*;
 
 use self::graph::Graph;
+use self::price::Outlook;
 use self::rates::Figures;
 use self::vertex::Decision;
 use self::window::Window;
@@ -108,11 +109,12 @@ fn decide(case: &Case<'_>, trust: &Trust, series: &Series<FlinkJobSnapshot>, job
     let (mut price, mut forecast) = (None, None);
     if policy.flink.doubt_holds {
         reach::cut(job, &graph, &figures, &targets, &facts, policy, &mut decisions);
-        let (outlook, reason) = price::weigh(job, slots, &figures, &targets, &facts, policy, &mut decisions);
-        price = reason;
-        if price.is_some() {
+        price::weigh(job, slots, &figures, &targets, &facts, policy, &mut decisions);
+        if moves(&decisions, job) {
             slots::fill(job, slots, policy, case.min, &mut decisions);
         }
+        let outlook = Outlook::of(job, &figures, &targets, &decisions, &facts);
+        price = outlook.and_then(|outlook| price::tell(&outlook, slots, &decisions));
         report::say_learned(job, &figures, &mut decisions);
         forecast = outlook.map(|outlook| outlook.forecast());
     }

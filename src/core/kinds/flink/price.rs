@@ -107,22 +107,13 @@ fn drain(backlog: f64, arrival: f64, speed: f64) -> Option<f64> {
     (speed > 1.0).then(|| backlog / (arrival * (speed - 1.0)))
 }
 
-/// Weighs what has been decided. Takes it back where it does not pay, and says so; else says what it costs and brings.
-pub fn weigh(
-    job: &FlinkJobSnapshot,
-    slots: &Slots,
-    figures: &[Figures],
-    targets: &[Target],
-    facts: &JobFacts,
-    policy: &Policy,
-    decisions: &mut [Decision],
-) -> (Option<Outlook>, Option<Reason>) {
+/// Weighs what has been decided. Takes it back where it does not pay, and says so.
+pub fn weigh(job: &FlinkJobSnapshot, slots: &Slots, figures: &[Figures], targets: &[Target], facts: &JobFacts, policy: &Policy, decisions: &mut [Decision]) {
     let outlook = Outlook::of(job, figures, targets, decisions, facts);
-    let (used, after) = (slots.used, slots.decided(decisions));
     let changed = |(vertex, decision): &(&super::Vertex, &Decision)| decision.parallelism != vertex.parallelism;
     let mut moved = job.vertices.iter().zip(decisions.iter()).filter(changed).peekable();
     if moved.peek().is_none() {
-        return (outlook, None);
+        return;
     }
     let (mut raises, mut needed) = (false, false);
     for (vertex, decision) in moved {
@@ -134,7 +125,7 @@ pub fn weigh(
         Some(outlook) if raises => slower(&outlook),
         // a raise whose effect cannot be foretold is not weighed
         None if raises => None,
-        outlook => worth(outlook, used, freed(job, slots, decisions), facts, policy),
+        outlook => worth(outlook, slots.used, freed(job, slots, decisions), facts, policy),
     };
     if let Some(reason) = against {
         for (vertex, decision) in job.vertices.iter().zip(decisions.iter_mut()).filter(|(vertex, decision)| decision.parallelism != vertex.parallelism) {
@@ -142,17 +133,20 @@ pub fn weigh(
             decision.reasons.insert(0, reason.clone());
             decision.held = true;
         }
-        return (Outlook::of(job, figures, targets, decisions, facts), None);
     }
-    let price = outlook.map(|outlook| Reason::RescalePrice {
+}
+
+/// What the change costs and brings; `None` without one.
+#[must_use]
+pub fn tell(outlook: &Outlook, slots: &Slots, decisions: &[Decision]) -> Option<Reason> {
+    outlook.changes.then(|| Reason::RescalePrice {
         restart_seconds: Secs(outlook.restart),
         delayed_records: Num(outlook.delayed().round()),
         gone_seconds_now: Gone(outlook.gone_now()),
         gone_seconds_after: Gone(outlook.gone_after()),
-        slots_now: used,
-        slots_after: after,
-    });
-    (outlook, price)
+        slots_now: slots.used,
+        slots_after: slots.decided(decisions),
+    })
 }
 
 /// Is the backlog gone no sooner with the raise than without it.
