@@ -87,7 +87,7 @@ server: { http: "here" }
 targets:
   - name: Orders
     kind: flinkJob
-    source: { flink: { url: "ftp://flink", job: "*" } }
+    source: { flink: { url: "ftp://flink", job: "" } }
     policy: { min: 5, max: 2, scaleDown: { maxFactor: 3 } }
     interval: 500ms
   - name: b
@@ -167,7 +167,7 @@ fn the_schema_is_the_one_that_is_checked_in() {
 
 #[test]
 fn a_misfit_in_one_target_does_not_hide_what_is_wrong_with_another() {
-    let text = "targets:\n  - { name: one, kind: flinkJob, colour: red, source: { flink: { url: \"http://f\", job: j } } }\n  - { name: two, kind: flinkJob, source: { flink: { url: \"http://f\", job: \"*\" } } }\n";
+    let text = "targets:\n  - { name: one, kind: flinkJob, colour: red, source: { flink: { url: \"http://f\", job: j } } }\n  - { name: two, kind: flinkJob, source: { flink: { url: \"http://f\", job: \"\" } } }\n";
     let paths: Vec<String> = parse(text).expect_err("not valid").into_iter().map(|problem| problem.path).collect();
     assert_eq!(paths, ["targets[0].colour", "targets[1].source.flink.job"]);
 }
@@ -213,4 +213,21 @@ fn the_lease_has_defaults_and_is_checked() {
         refused(&format!("server: {{ lease: {{ duration: {duration} }} }}"), "server.lease.duration", "whole seconds, 5s to 5m");
     }
     refused("server: { lease: { holder: me } }", "server.lease.holder", "");
+}
+
+#[test]
+fn an_entry_may_stand_for_many_jobs_of_a_cluster() {
+    let text = VALID.replace("job: orders }", "job: \"*\", include: [\"orders-*\"], exclude: [\"test-*\"] }");
+    let configuration = parse(&text).expect("valid");
+    let target = &configuration.targets[1];
+    let SourceConfig::Flink { job: FlinkJobName::Pattern { job, include, exclude }, .. } = &target.source else { unreachable!("a pattern") };
+    assert_eq!((job.as_str(), include.as_slice(), exclude.as_slice()), ("*", &["orders-*".to_owned()][..], &["test-*".to_owned()][..]));
+    let effective = target.effective();
+    assert_eq!((&effective["source"]["flink"]["job"], &effective["source"]["flink"]["exclude"][0]), (&"*".into(), &"test-*".into()));
+    assert!(parse(&VALID.replace("job: orders }", "job: \"orders-*\" }")).is_ok(), "a pattern in place of a name");
+
+    let one = |lines: &str| format!("targets:\n  - name: orders\n    kind: flinkJob\n    source: {{ flink: {{ url: \"http://flink:8081\", {lines} }} }}\n");
+    refused(&one("job: orders, include: [\"a\"]"), "targets[0].source.flink.include", "stands beside one job");
+    refused(&one("job: \"*\", exclude: [\"\"]"), "targets[0].source.flink.exclude[0]", "is empty");
+    refused(&one("job: \"*\"").replace("orders", &"a".repeat(41)), "targets[0].name", "at most 40 characters");
 }

@@ -116,7 +116,7 @@ async fn one_source_that_hangs_delays_no_other_target() {
     let (clock, store) = (clock(), Arc::new(Store::new()));
     let engine = Engine::new(Arc::clone(&store), Arc::clone(&clock));
     let sources: Vec<Arc<Scripted>> = (0..20).map(|n| Scripted::new(if n == 0 { Says::Hangs } else { Says::Backlog(500) }, &clock)).collect();
-    engine.apply(sources.iter().enumerate().map(|(n, source)| spec(&format!("target-{n}"), Arc::clone(source), policy())).collect());
+    engine.apply(sources.iter().enumerate().map(|(n, source)| spec(&format!("target-{n}"), Arc::clone(source), policy())).collect::<Vec<_>>());
     sleep(INTERVAL * 20).await;
     for source in &sources[1..] {
         assert!((19..=21).contains(&source.asked()), "{} readings in 20 intervals", source.asked());

@@ -165,7 +165,8 @@ fn the_families_keep_their_names() {
         loadline_max_replicas loadline_active loadline_backlog_records loadline_lag_seconds loadline_arrival_rate_per_second loadline_capacity_per_replica_per_second \
         loadline_utilization_ratio loadline_advice_timestamp_seconds loadline_reading_timestamp_seconds loadline_reason loadline_limit \
         loadline_part_recommended_parallelism loadline_part_current_parallelism loadline_part_overflow loadline_pending_actions loadline_draining_workers \
-        loadline_consumer_expected_replicas loadline_consumer_last_read_timestamp_seconds loadline_source_up loadline_performing loadline_actions_performed_total";
+        loadline_consumer_expected_replicas loadline_consumer_last_read_timestamp_seconds loadline_source_up loadline_performing loadline_source_calls_per_reading loadline_source_shared_calls_per_reading \
+        loadline_actions_performed_total loadline_entry_targets loadline_entry_left_out loadline_entry_up";
     assert_eq!(names.lines().collect::<Vec<_>>(), expected.split_whitespace().collect::<Vec<_>>());
 }
 

@@ -79,11 +79,11 @@ pub enum Probe {
         #[command(flatten)]
         auth: Auth,
     },
-    /// A Flink job.
+    /// A Flink job; or, for a pattern, the jobs that would be watched.
     Flink {
         /// The JobManager's address.
         url: String,
-        /// The job's name or id.
+        /// The job's name or id, or a pattern such as "orders-*".
         #[arg(long)]
         job: String,
         #[command(flatten)]

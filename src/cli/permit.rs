@@ -49,8 +49,8 @@ impl Active {
     }
 
     /// Says which targets there are: without one that performs no lease is needed.
-    pub fn want(&self, targets: &[TargetSpec]) {
-        let performs = targets.iter().any(|target| target.actuator.is_some());
+    pub fn want<'a>(&self, targets: impl IntoIterator<Item = &'a TargetSpec>) {
+        let performs = targets.into_iter().any(|target| target.actuator.is_some());
         match self {
             Self::Lease(lease) => lease.want(performs),
             Self::Alone(_) if performs => info!("targets are performed for without a lease: this must be the only instance"),

@@ -1,14 +1,19 @@
-//! `loadline probe`: asks a source once and prints the snapshot, as it would be judged.
+//! `loadline probe`: asks a source once and prints the snapshot, as it would be judged. For a pattern of jobs it lists the
+//! targets that there would be.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{EXIT_FAILED, EXIT_FINE, EXIT_INVALID, wiring};
+use serde_json::{Value, json};
+
+use super::wiring::{self, Sources, Wiring};
+use super::{EXIT_FAILED, EXIT_FINE, EXIT_INVALID};
 use crate::config::{self, FlinkJobName, HttpSource, SourceConfig};
 use crate::core::request::Problem;
-use crate::engine::CALLS_TIME;
-use crate::engine::source::{Snapshot, SourceError};
+use crate::engine::source::{FailureKind, Found, Reading, Snapshot, SourceError};
+use crate::engine::{self, CALLS_TIME};
+use crate::sources::flink::Timing;
 
 /// Time of one call where the command line names none.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -25,40 +30,32 @@ pub enum What {
     },
     /// A Druid Router or Overlord.
     Druid(HttpSource),
-    /// A Flink job.
+    /// A Flink job, or jobs.
     Flink(HttpSource, FlinkJobName),
 }
 
 /// Asks and prints. Returns the exit code.
 pub async fn run(what: What, out: &mut impl Write, err: &mut impl Write) -> std::io::Result<u8> {
-    let (source, timeout) = match resolve(what) {
+    let sources = resolve(what).and_then(|asked| {
+        // a single reading shares nothing with one before it
+        let timing = Timing { interval: Duration::ZERO, timeout: asked.timeout };
+        let sources = Wiring::default().sources(&asked.source, timing, false).map_err(|problem| vec![problem])?;
+        Ok((sources, asked))
+    });
+    let (sources, asked) = match sources {
         Ok(found) => found,
         Err(problems) => {
             writeln!(err, "{}", super::serve::lines(&problems))?;
             return Ok(EXIT_INVALID);
         }
     };
-    let source = match wiring::source(&source, timeout, false) {
-        Ok(source) => source,
-        Err(problem) => {
-            writeln!(err, "{}", super::serve::lines(&[problem]))?;
-            return Ok(EXIT_INVALID);
-        }
+    let whole = asked.timeout * CALLS_TIME;
+    let printed = match &sources {
+        Sources::One(source) => within(whole, source.read()).await.map(|reading| print_reading(&reading, out, err)),
+        Sources::Many(discovery) => within(whole, discovery.find()).await.map(|found| print_jobs(&asked.entry, &found, out, err)),
     };
-    let reading = tokio::time::timeout(timeout * CALLS_TIME, source.read()).await;
-    let reading = reading.unwrap_or_else(|_| Err(SourceError::new(crate::engine::source::FailureKind::Timeout, "no complete reading in time")));
-    match reading {
-        Ok(reading) => {
-            let text = match &reading.snapshot {
-                Snapshot::DruidWorkers(snapshot) => serde_json::to_string_pretty(snapshot),
-                Snapshot::DruidSupervisor(snapshot) => serde_json::to_string_pretty(snapshot),
-                Snapshot::FlinkJob(snapshot) => serde_json::to_string_pretty(snapshot),
-                Snapshot::Backlog(snapshot) => serde_json::to_string_pretty(snapshot),
-            };
-            writeln!(out, "{}", text.map_err(std::io::Error::other)?)?;
-            writeln!(err, "one reading in {} calls", reading.calls)?;
-            Ok(EXIT_FINE)
-        }
+    match printed {
+        Ok(printed) => printed.map(|()| EXIT_FINE),
         Err(error) => {
             writeln!(err, "no reading: {error}")?;
             Ok(EXIT_FAILED)
@@ -66,15 +63,47 @@ pub async fn run(what: What, out: &mut impl Write, err: &mut impl Write) -> std:
     }
 }
 
-fn resolve(what: What) -> Result<(SourceConfig, Duration), Vec<Problem>> {
+async fn within<T>(whole: Duration, asked: impl Future<Output = Result<T, SourceError>>) -> Result<T, SourceError> {
+    let answer = tokio::time::timeout(whole, asked).await;
+    answer.unwrap_or_else(|_| Err(SourceError::new(FailureKind::Timeout, "no complete reading in time")))
+}
+
+fn print_reading(reading: &Reading, out: &mut impl Write, err: &mut impl Write) -> std::io::Result<()> {
+    let text = match &reading.snapshot {
+        Snapshot::DruidWorkers(snapshot) => serde_json::to_string_pretty(snapshot),
+        Snapshot::DruidSupervisor(snapshot) => serde_json::to_string_pretty(snapshot),
+        Snapshot::FlinkJob(snapshot) => serde_json::to_string_pretty(snapshot),
+        Snapshot::Backlog(snapshot) => serde_json::to_string_pretty(snapshot),
+    };
+    writeln!(out, "{}", text.map_err(std::io::Error::other)?)?;
+    writeln!(err, "one reading in {} calls", reading.calls)
+}
+
+/// The targets that an entry would have, under the names that they would have where no other target has them.
+fn print_jobs(entry: &str, found: &[Found], out: &mut impl Write, err: &mut impl Write) -> std::io::Result<()> {
+    let (targets, left_out) = engine::targets_of(entry, found);
+    let jobs: Vec<Value> = targets.iter().map(|(target, found)| json!({ "target": target, "name": found.name, "id": found.id })).collect();
+    writeln!(out, "{}", serde_json::to_string_pretty(&json!({ "jobs": jobs, "leftOut": left_out })).map_err(std::io::Error::other)?)?;
+    writeln!(err, "{} jobs would be watched, {} left out", targets.len(), left_out.len())
+}
+
+/// The source that is asked.
+struct Asked {
+    source: SourceConfig,
+    timeout: Duration,
+    /// The name of the entry, for one that stands for many.
+    entry: String,
+}
+
+fn resolve(what: What) -> Result<Asked, Vec<Problem>> {
     match what {
-        What::Druid(http) => Ok((SourceConfig::Druid(http), TIMEOUT)),
-        What::Flink(http, job) => Ok((SourceConfig::Flink { http, job }, TIMEOUT)),
+        What::Druid(http) => Ok(Asked { source: SourceConfig::Druid(http), timeout: TIMEOUT, entry: "druid".to_owned() }),
+        What::Flink(http, job) => Ok(Asked { source: SourceConfig::Flink { http, job }, timeout: TIMEOUT, entry: "flink".to_owned() }),
         What::Target { config, target } => of_target(&config, target.as_deref()),
     }
 }
 
-fn of_target(path: &Path, name: Option<&str>) -> Result<(SourceConfig, Duration), Vec<Problem>> {
+fn of_target(path: &Path, name: Option<&str>) -> Result<Asked, Vec<Problem>> {
     let problem = |message: String| vec![Problem::new("", message)];
     let text = std::fs::read_to_string(path).map_err(|error| problem(format!("{} cannot be read: {error}", path.display())))?;
     let configuration = config::parse(&text)?;
@@ -86,5 +115,5 @@ fn of_target(path: &Path, name: Option<&str>) -> Result<(SourceConfig, Duration)
         (None, [only]) => only,
         (None, _) => return Err(problem(format!("--target is missing: expected one of {}", names()))),
     };
-    Ok((target.source.clone(), Duration::try_from_secs_f64(target.timeout.seconds()).unwrap_or(TIMEOUT)))
+    Ok(Asked { source: target.source.clone(), timeout: wiring::seconds(target.timeout), entry: target.name.clone() })
 }

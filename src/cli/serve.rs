@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use super::permit::Active;
-use super::wiring;
+use super::wiring::{self, Wiring};
 use crate::config::{self, Configuration};
 use crate::core::request::Problem;
 use crate::demo;
@@ -91,7 +91,8 @@ pub async fn run_until(options: Options, stop: CancellationToken) -> Result<(), 
     let configuration = text.as_deref().map(config::parse).transpose().map_err(invalid)?.unwrap_or_default();
     let active = Arc::new(Active::of(&configuration.server.lease).map_err(|problem| invalid(vec![problem]))?);
     let engine = Arc::new(Engine::new(Arc::clone(&store), Arc::clone(&clock)).with_permit(active.permit()));
-    apply(&configuration, &engine, &active).map_err(invalid)?;
+    let loader = Loader { engine: Arc::clone(&engine), active: Arc::clone(&active), wiring: Wiring::default() };
+    loader.apply(&configuration).map_err(invalid)?;
     status.loaded(clock());
 
     let token = match &configuration.server.bearer_token_file {
@@ -109,8 +110,7 @@ pub async fn run_until(options: Options, stop: CancellationToken) -> Result<(), 
     let address = listener.local_addr().unwrap_or(address);
     info!(%address, targets = configuration.targets.len(), demo = options.demo, version = metrics::VERSION, "listening");
     if let (Some(path), false) = (&options.config, options.demo) {
-        let targets = (Arc::clone(&engine), Arc::clone(&active));
-        tokio::spawn(watch(path.clone(), text.unwrap_or_default(), targets, Arc::clone(&status), clock, stop.clone()));
+        tokio::spawn(watch(path.clone(), text.unwrap_or_default(), loader, Arc::clone(&status), clock, stop.clone()));
     }
     let (stopped, acting) = (stop.clone(), CancellationToken::new());
     let engine_stops = async {
@@ -125,24 +125,33 @@ pub async fn run_until(options: Options, stop: CancellationToken) -> Result<(), 
     Ok(())
 }
 
-/// Brings the targets in line with a configuration, or says all that is wrong with it and changes nothing.
-fn load(text: &str, (engine, active): &(Arc<Engine>, Arc<Active>)) -> Result<Configuration, Vec<Problem>> {
-    let configuration = config::parse(text)?;
-    apply(&configuration, engine, active)?;
-    Ok(configuration)
+/// Brings the targets in line with a configuration.
+struct Loader {
+    engine: Arc<Engine>,
+    active: Arc<Active>,
+    wiring: Wiring,
 }
 
-fn apply(configuration: &Configuration, engine: &Engine, active: &Active) -> Result<(), Vec<Problem>> {
-    let targets = wiring::targets(configuration)?;
-    active.want(&targets);
-    engine.apply(targets);
-    Ok(())
+impl Loader {
+    /// Takes a configuration into force, or says all that is wrong with it and changes nothing.
+    fn load(&self, text: &str) -> Result<Configuration, Vec<Problem>> {
+        let configuration = config::parse(text)?;
+        self.apply(&configuration)?;
+        Ok(configuration)
+    }
+
+    fn apply(&self, configuration: &Configuration) -> Result<(), Vec<Problem>> {
+        let plan = self.wiring.plan(configuration)?;
+        self.active.want(plan.specs());
+        self.engine.apply(plan);
+        Ok(())
+    }
 }
 
 /// Looks at the file again and again: a ConfigMap is swapped by a symbolic link beside it, which a watch on the file
 /// misses. A configuration that is not valid changes nothing and is named once. A file that is just being written can look
 /// like a shorter, valid one, even like one without targets, so a change counts once it was read twice alike.
-async fn watch(path: PathBuf, mut seen: String, targets: (Arc<Engine>, Arc<Active>), status: Arc<ServiceStatus>, clock: Clock, stop: CancellationToken) {
+async fn watch(path: PathBuf, mut seen: String, loader: Loader, status: Arc<ServiceStatus>, clock: Clock, stop: CancellationToken) {
     let mut unreadable = false;
     let mut pending: Option<String> = None;
     loop {
@@ -173,7 +182,7 @@ async fn watch(path: PathBuf, mut seen: String, targets: (Arc<Engine>, Arc<Activ
         // a file that came back is judged again even where it is the same: its failure would be told for ever otherwise
         unreadable = false;
         pending = None;
-        match load(&text, &targets) {
+        match loader.load(&text) {
             Ok(configuration) => {
                 info!(targets = configuration.targets.len(), "a new configuration is in force");
                 status.loaded(clock());

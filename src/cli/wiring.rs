@@ -1,6 +1,7 @@
 //! From the configuration as meant to targets that can run: the one place where sources are built.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use secrecy::SecretString;
@@ -10,79 +11,135 @@ use crate::actuators::flink::FlinkActuator;
 use crate::config::{Configuration, FlinkJobName, HttpSource, ReplicasConfig, SourceConfig, TargetConfig};
 use crate::core::policy::{Apply, Drain, Policy};
 use crate::core::request::Problem;
-use crate::engine::TargetSpec;
 use crate::engine::actuator::Actuator;
-use crate::engine::source::{ReplicaSource, Source, SourceError};
+use crate::engine::source::{Discovery, Found, ReplicaSource, Source, SourceError};
+use crate::engine::{EntrySpec, Plan, TargetSpec};
 use crate::sources::druid::DruidSource;
 use crate::sources::druid::supervisor::DruidSupervisorSource;
 use crate::sources::fixed::StaticReplicas;
-use crate::sources::flink::{FlinkSource, JobSelector};
+use crate::sources::flink::{FlinkCluster, FlinkJobs, FlinkSource, JobPattern, JobSelector, Timing};
 use crate::sources::http::{BasicAuth, Client, ClientOptions};
 use crate::sources::kubernetes::{KubernetesScale, in_cluster};
 
-/// Everything that a configuration asks for, or all that stands in its way.
-pub fn targets(configuration: &Configuration) -> Result<Vec<TargetSpec>, Vec<Problem>> {
-    let mut specs = Vec::with_capacity(configuration.targets.len());
-    let mut problems = Vec::new();
-    for (index, target) in configuration.targets.iter().enumerate() {
-        match spec(target) {
-            Ok(spec) => specs.push(spec),
-            Err(found) => problems.extend(found.into_iter().map(|problem| problem.under(&format!("targets[{index}]")))),
+/// Builds what a configuration asks for. It outlives a configuration, as targets that a reload adds share their cluster with
+/// those that run on.
+#[derive(Default)]
+pub struct Wiring {
+    clusters: Mutex<HashMap<String, Weak<FlinkCluster>>>,
+}
+
+/// Where readings come from: of one thing, or of all that an entry stands for.
+pub enum Sources {
+    /// One.
+    One(Arc<dyn Source>),
+    /// Many.
+    Many(Arc<dyn Discovery>),
+}
+
+impl Wiring {
+    /// Everything that a configuration asks for, or all that stands in its way.
+    pub fn plan(&self, configuration: &Configuration) -> Result<Plan, Vec<Problem>> {
+        let mut plan = Plan::default();
+        let mut problems = Vec::new();
+        for (index, target) in configuration.targets.iter().enumerate() {
+            if let Err(found) = self.add(target, &mut plan) {
+                problems.extend(found.into_iter().map(|problem| problem.under(&format!("targets[{index}]"))));
+            }
         }
+        if problems.is_empty() { Ok(plan) } else { Err(problems) }
     }
-    if problems.is_empty() { Ok(specs) } else { Err(problems) }
+
+    fn add(&self, target: &TargetConfig, plan: &mut Plan) -> Result<(), Vec<Problem>> {
+        let policy = target.policy.resolve(target.kind).map_err(|found| found.into_iter().map(|problem| problem.under("policy")).collect::<Vec<_>>())?;
+        // where a scale target is named its TaskManagers can be had, so the slots of today are no limit
+        let timing = Timing { interval: seconds(target.interval), timeout: seconds(target.timeout) };
+        let sources = self.sources(&target.source, timing, target.replicas.is_some()).map_err(|problem| vec![problem])?;
+        let replicas = replicas(target).map_err(|problem| vec![problem])?;
+        let actuator = actuator(&target.source, &policy, timing.timeout).map_err(|problem| vec![problem])?;
+        let (source, discovery) = match sources {
+            Sources::One(source) => (source, None),
+            // the prototype of an entry is never read itself
+            Sources::Many(discovery) => (discovery.source(&Found { id: String::new(), name: target.name.clone() }), Some(discovery)),
+        };
+        let spec = TargetSpec {
+            name: target.name.clone(),
+            display_name: target.name.clone(),
+            namespace: target.namespace.clone(),
+            kind: target.kind,
+            cluster: target.cluster.clone(),
+            given: target.policy.clone(),
+            policy,
+            interval: timing.interval,
+            timeout: timing.timeout,
+            configuration: target.effective(),
+            source_key: source_key(&target.source),
+            source,
+            replicas,
+            actuator,
+        };
+        match discovery {
+            None => plan.targets.push(spec),
+            Some(discovery) => plan.entries.push(EntrySpec { prototype: spec, discovery }),
+        }
+        Ok(())
+    }
+
+    /// Builds a source; `grows` when the scale target behind it can be given more.
+    pub fn sources(&self, config: &SourceConfig, timing: Timing, grows: bool) -> Result<Sources, Problem> {
+        let (http, job) = match config {
+            SourceConfig::Druid(http) => return Ok(Sources::One(Arc::new(DruidSource::new(client(http, timing.timeout, "source.druid")?)))),
+            SourceConfig::DruidSupervisor { http, supervisor } => {
+                return Ok(Sources::One(Arc::new(DruidSupervisorSource::new(client(http, timing.timeout, "source.druid")?, supervisor.clone()))));
+            }
+            SourceConfig::Flink { http, job } => (http, job),
+        };
+        let cluster = self.cluster(http)?;
+        let one = |job: JobSelector| Sources::One(Arc::new(FlinkSource::new(Arc::clone(&cluster), job).timed(timing).growing(grows)));
+        Ok(match job {
+            FlinkJobName::Name(name) => one(JobSelector::Name(name.clone())),
+            FlinkJobName::Id(id) => one(JobSelector::Id(id.clone())),
+            FlinkJobName::Pattern { job, include, exclude } => {
+                let pattern = JobPattern { job: job.clone(), include: include.clone(), exclude: exclude.clone() };
+                Sources::Many(Arc::new(FlinkJobs::new(cluster, pattern, timing, grows)))
+            }
+        })
+    }
+
+    /// The cluster behind an address, shared by all of its targets that ask in the same way.
+    fn cluster(&self, http: &HttpSource) -> Result<Arc<FlinkCluster>, Problem> {
+        let options = options(http, "source.flink")?;
+        let mut clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
+        clusters.retain(|_, cluster| cluster.strong_count() > 0);
+        // names of files, no secrets
+        let key = format!("{http:?}");
+        if let Some(cluster) = clusters.get(&key).and_then(Weak::upgrade) {
+            return Ok(cluster);
+        }
+        let cluster = FlinkCluster::new(http.url.clone(), options).map_err(|error| Problem::new("source.flink.url", error.to_string()))?;
+        let cluster = Arc::new(cluster);
+        clusters.insert(key, Arc::downgrade(&cluster));
+        Ok(cluster)
+    }
 }
 
-fn spec(target: &TargetConfig) -> Result<TargetSpec, Vec<Problem>> {
-    let policy = target.policy.resolve(target.kind).map_err(|found| found.into_iter().map(|problem| problem.under("policy")).collect::<Vec<_>>())?;
-    // where a scale target is named its TaskManagers can be had, so the slots of today are no limit
-    let source = source(&target.source, seconds(target.timeout), target.replicas.is_some()).map_err(|problem| vec![problem])?;
-    let replicas = replicas(target).map_err(|problem| vec![problem])?;
-    let actuator = actuator(&target.source, &policy, seconds(target.timeout)).map_err(|problem| vec![problem])?;
-    Ok(TargetSpec {
-        name: target.name.clone(),
-        display_name: target.name.clone(),
-        namespace: target.namespace.clone(),
-        kind: target.kind,
-        cluster: target.cluster.clone(),
-        given: target.policy.clone(),
-        policy,
-        interval: seconds(target.interval),
-        timeout: seconds(target.timeout),
-        configuration: target.effective(),
-        source_key: source_key(&target.source),
-        source,
-        replicas,
-        actuator,
-    })
-}
-
-fn seconds(duration: crate::core::units::Duration) -> Duration {
+/// A duration of the configuration as the runtime has it.
+pub fn seconds(duration: crate::core::units::Duration) -> Duration {
     Duration::try_from_secs_f64(duration.seconds()).unwrap_or(Duration::MAX)
 }
 
-/// What is read, whoever reads it: a change of credentials is no change of the thing.
+/// What is read, whoever reads it: a change of credentials is no change of the thing, nor is one of which jobs are meant.
 fn source_key(source: &SourceConfig) -> String {
     match source {
         SourceConfig::Druid(http) => format!("druid {}", http.url),
         SourceConfig::DruidSupervisor { http, supervisor } => format!("druid {} {supervisor:?}", http.url),
+        SourceConfig::Flink { http, job: FlinkJobName::Pattern { .. } } => format!("flink {} jobs", http.url),
         SourceConfig::Flink { http, job } => format!("flink {} {job:?}", http.url),
     }
 }
 
-/// Builds a source; `grows` when the scale target behind it can be given more.
-pub fn source(config: &SourceConfig, timeout: Duration, grows: bool) -> Result<Arc<dyn Source>, Problem> {
-    Ok(match config {
-        SourceConfig::Druid(http) => Arc::new(DruidSource::new(client(http, timeout, "source.druid")?)),
-        SourceConfig::DruidSupervisor { http, supervisor } => Arc::new(DruidSupervisorSource::new(client(http, timeout, "source.druid")?, supervisor.clone())),
-        SourceConfig::Flink { http, job } => {
-            let job = match job {
-                FlinkJobName::Name(name) => JobSelector::Name(name.clone()),
-                FlinkJobName::Id(id) => JobSelector::Id(id.clone()),
-            };
-            Arc::new(FlinkSource::new(client(http, timeout, "source.flink")?, job).growing(grows))
-        }
-    })
+fn client(http: &HttpSource, timeout: Duration, path: &str) -> Result<Client, Problem> {
+    let options = ClientOptions { timeout, ..options(http, path)? };
+    Client::new(http.url.clone(), options).map_err(|error| Problem::new(format!("{path}.url"), error.to_string()))
 }
 
 /// Builds what carries the advice out, where the policy asks for it.
@@ -94,7 +151,7 @@ fn actuator(source: &SourceConfig, policy: &Policy, timeout: Duration) -> Result
     })
 }
 
-fn client(http: &HttpSource, timeout: Duration, path: &str) -> Result<Client, Problem> {
+fn options(http: &HttpSource, path: &str) -> Result<ClientOptions, Problem> {
     let basic_auth = match &http.basic_auth {
         None => None,
         Some((username, file)) => {
@@ -103,15 +160,13 @@ fn client(http: &HttpSource, timeout: Duration, path: &str) -> Result<Client, Pr
             Some(BasicAuth { username: username.clone(), password_file: file.clone() })
         }
     };
-    let options = ClientOptions {
-        timeout,
+    Ok(ClientOptions {
         allowed_hosts: http.allowed_hosts.clone(),
         basic_auth,
         bearer_file: http.bearer_token_file.clone(),
         ca_file: http.ca_file.clone(),
         ..ClientOptions::default()
-    };
-    Client::new(http.url.clone(), options).map_err(|error| Problem::new(format!("{path}.url"), error.to_string()))
+    })
 }
 
 /// Reads a secret from a file; the line feed at its end is not part of it.

@@ -194,10 +194,17 @@ asked_over_http! {
 }
 
 asked_over_http! {
-    /// A Flink JobManager and the job.
+    /// A Flink JobManager and the job, or jobs.
     FlinkFile {
-        /// The job: its name, or its id of 32 hex digits.
+        /// The job: its name, or its id of 32 hex digits. With `*` for anything it stands for all jobs of such names,
+        /// each a target of its own.
         job: String,
+        /// Where `job` has a `*`: only jobs whose name fits one of these; `*` stands for anything.
+        #[serde(default)]
+        include: Vec<String>,
+        /// Where `job` has a `*`: no job whose name fits one of these; `*` stands for anything.
+        #[serde(default)]
+        exclude: Vec<String>,
     }
 }
 

@@ -123,20 +123,40 @@ pub enum SourceConfig {
     },
 }
 
-/// Which job of a Flink cluster.
+/// Which job of a Flink cluster, or which jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FlinkJobName {
     /// By name.
     Name(String),
     /// By id.
     Id(String),
+    /// All jobs that fit, each a target of its own.
+    Pattern {
+        /// With `*` for anything.
+        job: String,
+        /// Where there are any, one of them has to fit too.
+        include: Vec<String>,
+        /// None of them may fit.
+        exclude: Vec<String>,
+    },
 }
 
 impl FlinkJobName {
-    /// An id of 32 hex digits, else a name.
+    /// An id of 32 hex digits; with a `*` a pattern; else a name.
     #[must_use]
     pub fn parse(text: &str) -> Self {
+        if text.contains('*') {
+            return Self::Pattern { job: text.to_owned(), include: Vec::new(), exclude: Vec::new() };
+        }
         if text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) { Self::Id(text.to_owned()) } else { Self::Name(text.to_owned()) }
+    }
+
+    /// The job or the pattern as it is written.
+    #[must_use]
+    pub fn written(&self) -> &str {
+        match self {
+            Self::Name(text) | Self::Id(text) | Self::Pattern { job: text, .. } => text,
+        }
     }
 }
 

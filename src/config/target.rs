@@ -3,13 +3,17 @@
 use serde_json::{Value, json};
 use url::Url;
 
-use super::file::{BasicAuthFile, DefaultsFile, ReplicasFile, ServerOf, TargetFile};
+use super::file::{BasicAuthFile, DefaultsFile, FlinkFile, ReplicasFile, ServerOf, TargetFile};
 use super::{FlinkJobName, HttpSource, ReplicasConfig, SourceConfig, TargetConfig};
 use crate::core::policy::PolicyInput;
 use crate::core::request::{Kind, Problem};
 use crate::core::units::Duration;
 
 const LONGEST_NAME: usize = 63;
+/// The longest name of an entry that stands for many: what its targets are called after it needs room.
+const LONGEST_ENTRY: usize = 40;
+/// The most patterns of a list.
+const MOST_PATTERNS: usize = 100;
 
 /// A target as it is meant, or all that is wrong with it; paths are relative to the target.
 pub(super) fn meant(target: &TargetFile, defaults: &DefaultsFile) -> Result<TargetConfig, Vec<Problem>> {
@@ -102,15 +106,41 @@ fn source(target: &TargetFile, kind: Option<Kind>, problems: &mut Vec<Problem>) 
         }
         (None, Some(flink)) => {
             fits(kind, Kind::FlinkJob, "flink", problems);
-            if flink.job.trim().is_empty() {
-                problems.push(Problem::new("source.flink.job", "is empty: expected a job's name or its id of 32 hex digits"));
-            } else if flink.job.contains('*') {
-                problems.push(Problem::new(
-                    "source.flink.job",
-                    format!("\"{}\": patterns are not available in this version: expected one job's name or id", flink.job),
-                ));
+            let job = job(flink, &target.name, problems);
+            http(flink.server(), "source.flink", problems).map(|http| SourceConfig::Flink { http, job })
+        }
+    }
+}
+
+fn job(flink: &FlinkFile, name: &str, problems: &mut Vec<Problem>) -> FlinkJobName {
+    let mut problem = |path: String, message: String| problems.push(Problem::new(path, message));
+    if flink.job.trim().is_empty() {
+        problem("source.flink.job".to_owned(), "is empty: expected a job's name, its id of 32 hex digits, or a pattern with *".to_owned());
+    }
+    let patterns = [("include", &flink.include), ("exclude", &flink.exclude)];
+    for (member, list) in patterns {
+        let path = format!("source.flink.{member}");
+        if list.len() > MOST_PATTERNS {
+            problem(path.clone(), format!("{} patterns are too many: expected at most {MOST_PATTERNS}", list.len()));
+        }
+        if let Some(index) = list.iter().position(|pattern| pattern.trim().is_empty()) {
+            problem(format!("{path}[{index}]"), "is empty: expected a name or a pattern with *".to_owned());
+        }
+    }
+    match FlinkJobName::parse(&flink.job) {
+        FlinkJobName::Pattern { job, .. } => {
+            if name.len() > LONGEST_ENTRY {
+                let message =
+                    format!("\"{name}\" is too long for an entry that stands for many jobs: expected at most {LONGEST_ENTRY} characters, as theirs are added");
+                problem("name".to_owned(), message);
             }
-            http(flink.server(), "source.flink", problems).map(|http| SourceConfig::Flink { http, job: FlinkJobName::parse(&flink.job) })
+            FlinkJobName::Pattern { job, include: flink.include.clone(), exclude: flink.exclude.clone() }
+        }
+        one => {
+            for (member, _) in patterns.iter().filter(|(_, list)| !list.is_empty()) {
+                problem(format!("source.flink.{member}"), format!("stands beside one job, \"{}\": expected a job with * in its name", flink.job));
+            }
+            one
         }
     }
 }
@@ -254,9 +284,12 @@ impl TargetConfig {
             }
             SourceConfig::Flink { http: source, job } => {
                 let mut flink = http(source);
-                let (FlinkJobName::Name(name) | FlinkJobName::Id(name)) = job;
                 if let Some(object) = flink.as_object_mut() {
-                    object.insert("job".to_owned(), json!(name));
+                    object.insert("job".to_owned(), json!(job.written()));
+                    if let FlinkJobName::Pattern { include, exclude, .. } = job {
+                        object.insert("include".to_owned(), json!(include));
+                        object.insert("exclude".to_owned(), json!(exclude));
+                    }
                 }
                 json!({ "flink": flink })
             }

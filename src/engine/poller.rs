@@ -43,11 +43,16 @@ pub struct Job {
     pub performer: Option<Performer>,
 }
 
-/// Looks after a target until it is stopped.
-pub async fn run(target: Arc<Target>, job: Job, store: Arc<Store>, clock: Clock, stop: CancellationToken) {
+/// Looks after a target until it is stopped. Those that share something are read at the same place of the interval,
+/// counted from `epoch`; others begin spread over it.
+pub async fn run(target: Arc<Target>, job: Job, store: Arc<Store>, clock: Clock, epoch: Instant, stop: CancellationToken) {
     let mut poller = Poller::new(target, job, store, clock);
-    let first = Instant::now() + schedule::offset(&poller.target.name, poller.job.interval);
-    let mut ticks = interval_at(first, poller.job.interval);
+    let (now, interval) = (Instant::now(), poller.job.interval);
+    let first = match poller.job.source.phase() {
+        Some(shared) => schedule::first(epoch, shared, interval, now),
+        None => now + schedule::offset(&poller.target.name, interval),
+    };
+    let mut ticks = interval_at(first, interval);
     // a reading that took longer than the interval is followed by the next one on time, not by a burst
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
@@ -154,6 +159,7 @@ impl Poller {
         self.state.consecutive_failures = 0;
         self.state.last_error = None;
         self.state.calls_per_reading = calls;
+        self.state.shared_calls_per_reading = self.job.source.shared_calls();
         self.failure = None;
         self.next_try = None;
     }
@@ -170,8 +176,13 @@ impl Poller {
         self.failure = Some(error);
     }
 
-    fn decide(&mut self, snapshot: Option<Snapshot>) -> Option<Arc<Advice>> {
+    fn decide(&mut self, mut snapshot: Option<Snapshot>) -> Option<Arc<Advice>> {
         let now = (self.clock)();
+        let source = Arc::clone(&self.job.source);
+        let mut turn = source.turn();
+        if let (Some(turn), Some(snapshot)) = (&mut turn, &mut snapshot) {
+            turn.offer(snapshot);
+        }
         let mut readings = self.history.with(snapshot);
         self.relate(&mut readings, now);
         if let Some(at) = measured(&readings, now) {
@@ -195,6 +206,10 @@ impl Poller {
             error!(target = %self.target.name, "the decision panicked: this is a fault of Loadline, and the request behind it is lost");
             return None;
         };
+        if let Some(turn) = &mut turn {
+            turn.took(&advice);
+        }
+        drop(turn);
         histogram!("loadline_evaluation_duration_seconds").record(started.elapsed().as_secs_f64());
         counter!("loadline_evaluations_total", "outcome" => advice.outcome.name()).increment(1);
         self.history.keep(&request.readings, now);

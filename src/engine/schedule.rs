@@ -3,9 +3,12 @@
 //! Decisions are made once an interval, whatever the source does, so that a hold ages and a fallback comes in time. A
 //! source that fails is asked at growing distances: after 1, 2, 4 and then 8 intervals, or after what it asked for in
 //! `Retry-After` if that is later. Targets start spread over their interval by a hash of their name, so that a thousand
-//! of them do not ask in the same instant, and each keeps its place.
+//! of them do not ask in the same instant, and each keeps its place. Targets that share what they ask (the jobs of one
+//! cluster) share their place as well, whenever each of them began.
 
 use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// The largest distance between two tries, in intervals.
 const MOST_INTERVALS: u32 = 8;
@@ -19,6 +22,24 @@ pub fn offset(name: &str, interval: Duration) -> Duration {
     // the upper bits are mixed best
     let part = u32::try_from(hash >> 40).unwrap_or(0) % 1000;
     interval * part / 1000
+}
+
+/// The next moment after `after` at which those that go by this name have their turn.
+#[must_use]
+pub fn aligned(epoch: Instant, name: &str, interval: Duration, after: Instant) -> Instant {
+    let first = epoch + offset(name, interval);
+    let Some(since) = after.checked_duration_since(first) else { return first };
+    let turns = since.as_nanos().checked_div(interval.as_nanos()).and_then(|turns| u32::try_from(turns).ok()).unwrap_or(0);
+    first + interval * turns.saturating_add(1)
+}
+
+/// When one that begins now first has its turn: at once where the turn of the others has only just been.
+#[must_use]
+pub fn first(epoch: Instant, name: &str, interval: Duration, now: Instant) -> Instant {
+    let next = aligned(epoch, name, interval, now);
+    let until = next.saturating_duration_since(now);
+    let only_just = until <= interval && until >= interval * 3 / 4;
+    if only_just && now >= epoch + offset(name, interval) { now } else { next }
 }
 
 /// How long to wait before a source is asked again after so many failures in a row; a hair less than whole intervals, so
@@ -48,6 +69,23 @@ mod tests {
         assert_eq!(distance(1, INTERVAL, Some(Duration::from_secs(300))), Duration::from_secs(297));
         assert_eq!(distance(1, INTERVAL, Some(Duration::from_secs(1))), Duration::from_secs(27));
         assert!(distance(1, INTERVAL, Some(Duration::from_secs(1_000_000))) <= LONGEST_RETRY_AFTER);
+    }
+
+    #[test]
+    fn those_that_share_a_place_have_their_turn_together_whenever_they_began() {
+        #[expect(clippy::disallowed_methods, reason = "any moment will do")]
+        let epoch = Instant::from_std(std::time::Instant::now());
+        let place = offset("cluster", INTERVAL);
+        assert_eq!(aligned(epoch, "cluster", INTERVAL, epoch), epoch + place);
+        for seconds in [31, 44, 300, 3_001] {
+            let now = epoch + Duration::from_secs(seconds);
+            let next = aligned(epoch, "cluster", INTERVAL, now);
+            assert!(next > now && next <= now + INTERVAL);
+            assert_eq!(next.duration_since(epoch + place).as_millis() % INTERVAL.as_millis(), 0);
+        }
+        let turn = epoch + place + INTERVAL * 3;
+        assert_eq!(first(epoch, "cluster", INTERVAL, turn + Duration::from_secs(2)), turn + Duration::from_secs(2), "with the others of this turn");
+        assert_eq!(first(epoch, "cluster", INTERVAL, turn + Duration::from_secs(20)), turn + INTERVAL);
     }
 
     #[test]

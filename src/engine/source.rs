@@ -2,8 +2,10 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::core::advice::Advice;
 use crate::core::kinds::{BacklogSnapshot, DruidSupervisorSnapshot, DruidWorkersSnapshot, FlinkJobSnapshot};
 use crate::core::request::{Failure, Kind, Replicas};
 
@@ -50,6 +52,57 @@ pub trait Source: Send + Sync + 'static {
     /// Takes one reading: all the calls it needs, put together. All or nothing: a reading that could not be completed
     /// is an error. The engine bounds the time of the whole.
     fn read(&self) -> BoxFuture<'_, Result<Reading, SourceError>>;
+
+    /// Calls that the last reading shares with other targets; they are in none of their own counts.
+    fn shared_calls(&self) -> u32 {
+        0
+    }
+
+    /// The name of what it shares with other targets, where it does: those are read at the same time.
+    fn phase(&self) -> Option<&str> {
+        None
+    }
+
+    /// Where targets can be promised the same thing (free slots of a cluster): the turn of this one. It lasts until it is
+    /// dropped, and meanwhile no other has its turn.
+    fn turn(&self) -> Option<Box<dyn Turn + '_>> {
+        None
+    }
+}
+
+/// The decision on a target that shares something with others.
+pub trait Turn {
+    /// Puts into the reading what the others leave.
+    fn offer(&mut self, snapshot: &mut Snapshot);
+
+    /// Notes what the advice takes of it. Called for each decision, also for one without a reading.
+    fn took(&mut self, advice: &Advice);
+}
+
+/// Something that an entry of the configuration stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its id: another one of the same name has another id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// Finds what an entry of the configuration stands for.
+pub trait Discovery: Send + Sync + 'static {
+    /// All that there is now, the oldest first.
+    fn find(&self) -> BoxFuture<'_, Result<Vec<Found>, SourceError>>;
+
+    /// Whether the entry stands for something of this name at all.
+    fn stands_for(&self, name: &str) -> bool;
+
+    /// Where the readings of one of them come from.
+    fn source(&self, found: &Found) -> Arc<dyn Source>;
+
+    /// As [`Source::phase`].
+    fn phase(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// Where the counts of the scale target come from.

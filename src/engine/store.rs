@@ -23,6 +23,7 @@ pub const MOST_PAST: usize = 720;
 /// All targets, by name.
 pub struct Store {
     targets: ArcSwap<BTreeMap<String, Arc<Target>>>,
+    entries: ArcSwap<BTreeMap<String, EntryState>>,
     events: broadcast::Sender<Event>,
 }
 
@@ -103,6 +104,31 @@ pub struct SourceState {
     pub next_reading_at: Option<Timestamp>,
     /// HTTP calls that the last reading took.
     pub calls_per_reading: u32,
+    /// HTTP calls that the last reading shares with other targets.
+    pub shared_calls_per_reading: u32,
+}
+
+/// How the search of an entry fares that stands for many targets.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EntryState {
+    /// Up, down, or not searched yet.
+    pub health: SourceHealth,
+    /// Why the last search failed, where it did.
+    pub last_error: Option<String>,
+    /// Failures in a row.
+    pub consecutive_failures: u32,
+    /// How many the last search found.
+    pub found: usize,
+    /// Its targets, those that are kept for a while included.
+    pub targets: usize,
+    /// How many have no target, as there are too many.
+    pub left_out: usize,
+    /// The names of the first of them.
+    pub left_out_names: Vec<String>,
+    /// When the last search succeeded.
+    pub found_at: Option<Timestamp>,
+    /// When it searches next.
+    pub next_search_at: Option<Timestamp>,
 }
 
 /// The health of a source.
@@ -163,7 +189,7 @@ impl Store {
     #[must_use]
     pub fn new() -> Self {
         let (events, _) = broadcast::channel(256);
-        Self { targets: ArcSwap::default(), events }
+        Self { targets: ArcSwap::default(), entries: ArcSwap::default(), events }
     }
 
     /// All targets now, by name. The map is never changed in place.
@@ -193,6 +219,30 @@ impl Store {
             let mut targets = BTreeMap::clone(targets);
             targets.remove(name);
             targets
+        });
+    }
+
+    /// The entries that stand for many targets, by name.
+    #[must_use]
+    pub fn entries(&self) -> Arc<BTreeMap<String, EntryState>> {
+        self.entries.load_full()
+    }
+
+    /// Sets what is known of an entry.
+    pub fn set_entry(&self, name: &str, state: EntryState) {
+        self.entries.rcu(|entries| {
+            let mut entries = BTreeMap::clone(entries);
+            entries.insert(name.to_owned(), state.clone());
+            entries
+        });
+    }
+
+    /// Forgets an entry.
+    pub fn remove_entry(&self, name: &str) {
+        self.entries.rcu(|entries| {
+            let mut entries = BTreeMap::clone(entries);
+            entries.remove(name);
+            entries
         });
     }
 
@@ -247,11 +297,14 @@ impl Target {
         self.state.load_full()
     }
 
-    /// Keeps the state of a target that this one takes the place of, and what is under way for it.
+    /// Keeps the state of a target that this one takes the place of, what is under way for it, and who reads it.
     pub fn adopt(&self, before: &Self) {
         self.state.store(before.state());
         let kept = before.acting(Acting::clone);
         self.act(|acting| *acting = kept);
+        for (cell, read) in self.reads.iter().zip(&before.reads) {
+            cell.store(read.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
     }
 
     /// Looks at what is done for it.

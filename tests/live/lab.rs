@@ -153,6 +153,26 @@ impl Lab {
         row["jid"].as_str().unwrap().to_owned()
     }
 
+    /// Submits a job of `flink/submit.sh`.
+    pub fn submit_named(&self, job: &str) {
+        let output = Command::new("bash").arg(script("submit.sh")).arg(&self.dir).arg(self.port.to_string()).arg(job).stdin(Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "submit.sh {job}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// The id of the newest job of a name.
+    pub async fn job_id(&self, name: &str) -> Option<String> {
+        let jobs = self.get("/jobs/overview").await;
+        let newest = rows(&jobs["jobs"]).iter().filter(|row| row["name"] == name).max_by_key(|row| row["start-time"].as_i64());
+        Some(newest?["jid"].as_str().unwrap().to_owned())
+    }
+
+    /// Cancels a job.
+    pub async fn cancel(&self, id: &str) {
+        let url = format!("{}/jobs/{id}?mode=cancel", self.url());
+        let answer = self.client.patch(&url).send().await.unwrap();
+        assert!(answer.status().is_success(), "{url}: {}", answer.status());
+    }
+
     /// Jobs of which all tasks run.
     async fn running(&self) -> usize {
         let jobs = self.get("/jobs/overview").await;

@@ -62,8 +62,12 @@ fn configuration(http: u16, grpc: u16, flink: &str) -> String {
             stale = STALE_AFTER.as_secs()
         )
     };
+    let session = format!(
+        "  - name: session\n    kind: flinkJob\n    source: {{ flink: {{ url: \"{flink}\", job: \"lab-*\", exclude: [\"*-{excluded}\"] }} }}\n",
+        excluded = HEALTHY.trim_start_matches("lab-")
+    );
     format!(
-        "server: {{ http: \"127.0.0.1:{http}\", grpc: \"127.0.0.1:{grpc}\" }}\ndefaults: {{ interval: 5s, timeout: 4s }}\ntargets:\n{}{}",
+        "server: {{ http: \"127.0.0.1:{http}\", grpc: \"127.0.0.1:{grpc}\" }}\ndefaults: {{ interval: 5s, timeout: 4s }}\ntargets:\n{}{}{session}",
         target(PIPELINE, "2m"),
         target(HEALTHY, "1h")
     )
@@ -92,10 +96,50 @@ async fn advice_for_a_real_flink_names_the_bottleneck_leaves_a_healthy_job_alone
         tokio::time::sleep(Duration::from_secs(2)).await;
     }
 
+    stage("one entry follows jobs that come, go and are deployed anew");
+    the_entry_follows(&lab, &service).await;
+
     stage("when the cluster is gone, the number holds until it is too old, and then there is none");
     lab.down();
     let stopped = clock::now();
     the_advice_ends(&service, stopped).await;
+}
+
+/// The entry `session` stands for all jobs of the lab but one.
+async fn the_entry_follows(lab: &Lab, service: &Service) {
+    let target = |job: &str| format!("/v1/targets/session.{job}");
+    let view = service.get(&target(PIPELINE)).await;
+    assert_eq!(view["displayName"], PIPELINE, "{view}");
+    // five vertices, one of them a source
+    let calls = view["source"]["callsPerReading"].as_u64().unwrap();
+    assert!((7..=9).contains(&calls), "{view}");
+    assert_eq!(service.ask(&target(HEALTHY)).await.0, 404, "it is excluded");
+
+    let read = async |name: &str, id: Option<String>| {
+        let limit = clock::instant() + Duration::from_secs(40);
+        loop {
+            let (status, request) = service.ask(&format!("{}/request", target(name))).await;
+            let seen = request["snapshot"]["jobId"].as_str().map(str::to_owned);
+            if status == 200 && seen.is_some() && seen == id {
+                return request["memory"]["since"].clone();
+            }
+            assert!(clock::instant() < limit, "{name}: {status}, and not the job {id:?}: {}", request["snapshot"]["jobId"]);
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    };
+    lab.submit_named("chained");
+    let first = lab.job_id("lab-chained").await;
+    let since = read("lab-chained", first.clone()).await;
+    lab.cancel(first.as_deref().unwrap()).await;
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    let gone = service.get(&format!("{}/advice", target("lab-chained"))).await;
+    assert_eq!(gone["outcome"], "hold", "its target stays, and holds: {gone}");
+    lab.submit_named("chained");
+    let second = lab.job_id("lab-chained").await;
+    assert_ne!(first, second);
+    assert_eq!(read("lab-chained", second).await, since, "the same target, with its memory");
+    let status = service.get("/v1/status").await;
+    assert_eq!((&status["entries"][0]["targets"], &status["entries"][0]["found"]), (&Value::from(2), &Value::from(2)), "{status}");
 }
 
 fn stage(text: &str) {

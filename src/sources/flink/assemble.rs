@@ -2,40 +2,42 @@
 
 use std::collections::BTreeMap;
 
-use super::JobSelector;
 use super::metrics::Values;
-use super::wire::{Input, Job, JobRow, JobVertex, JobsOverview, Number, Overview, TaskManagers};
+use super::wire::{Input, Job, JobRow, JobVertex, Metric, Number, Overview, TaskManager, TaskManagers};
 use crate::core::kinds::FlinkJobSnapshot;
 use crate::core::kinds::flink::{Edge, JobMemory, TaskCounts, Vertex};
 use crate::core::units::{Amount, Count, Timestamp};
 
 /// Milliseconds a second spent in garbage collection (Flink 1.20 and later).
-pub const GC: &str = "Status.JVM.GarbageCollector.All.TimeMsPerSecond";
+const GC: &str = "Status.JVM.GarbageCollector.All.TimeMsPerSecond";
+/// Milliseconds spent in garbage collection by all collectors so far.
+const GC_ALL: &str = "Status.JVM.GarbageCollector.All.Time";
+/// The beginning and the end of the same by one collector.
+const GC_ONE: (&str, &str) = ("Status.JVM.GarbageCollector.", ".Time");
 /// Heap in use, bytes.
-pub const HEAP_USED: &str = "Status.JVM.Memory.Heap.Used";
+const HEAP_USED: &str = "Status.JVM.Memory.Heap.Used";
 /// Heap size, bytes.
-pub const HEAP_MAX: &str = "Status.JVM.Memory.Heap.Max";
+const HEAP_MAX: &str = "Status.JVM.Memory.Heap.Max";
 
 /// States that a job does not leave.
 const ENDED: [&str; 4] = ["FINISHED", "CANCELED", "FAILED", "SUSPENDED"];
 /// States of a task that has a slot.
 const IN_A_SLOT: [&str; 5] = ["DEPLOYING", "INITIALIZING", "RUNNING", "CANCELING", "RECONCILING"];
 
-/// The job that is meant. Of several with one name the newest that has not ended, else the newest.
+/// True for a state that a job does not leave.
 #[must_use]
-pub fn choose<'a>(jobs: &'a JobsOverview, wanted: &JobSelector) -> Option<&'a JobRow> {
-    let meant = |row: &&JobRow| match wanted {
-        JobSelector::Name(name) => row.name == *name,
-        JobSelector::Id(id) => row.jid.eq_ignore_ascii_case(id),
-    };
-    jobs.jobs.iter().filter(meant).max_by_key(|row| (!ENDED.contains(&row.state.as_str()), row.start_time.count().unwrap_or(0)))
+pub fn has_ended(state: &str) -> bool {
+    ENDED.contains(&state)
 }
 
 /// The job without its metrics, slots and times.
 #[must_use]
 pub fn job(row: &JobRow, job: &Job) -> FlinkJobSnapshot {
-    let since =
-        job.timestamps.get("RUNNING").copied().and_then(Number::positive).and_then(|millis| Timestamp::from_millisecond(i64::try_from(millis).ok()?).ok());
+    // where tasks were started anew later than that, as after a wait for slots, they count
+    let started = job.vertices.iter().filter(|vertex| vertex.status.as_deref() != Some("FINISHED")).filter_map(|vertex| vertex.start_time.positive()).max();
+    let running = job.timestamps.get("RUNNING").copied().and_then(Number::positive);
+    let since = running.map(|running| started.map_or(running, |started| started.max(running)));
+    let since = since.and_then(|millis| Timestamp::from_millisecond(i64::try_from(millis).ok()?).ok());
     let inputs: BTreeMap<&str, &[Input]> = job.plan.nodes.iter().map(|node| (node.id.as_str(), node.inputs.as_slice())).collect();
     FlinkJobSnapshot {
         job_id: Some(job.jid.clone()),
@@ -46,27 +48,6 @@ pub fn job(row: &JobRow, job: &Job) -> FlinkJobSnapshot {
         vertices: job.vertices.iter().map(|each| vertex(each, inputs.get(each.id.as_str()).copied().unwrap_or_default())).collect(),
         ..FlinkJobSnapshot::default()
     }
-}
-
-/// The totals of all vertices, to the bit. None where no vertex reports its busy time: such totals may well stand still.
-#[must_use]
-pub fn totals(job: &Job) -> Option<Vec<[u64; 5]>> {
-    let bits = |number: Number| number.0.unwrap_or(-1.0).to_bits();
-    let times = job.vertices.iter().any(|vertex| vertex.metrics.accumulated_busy_time.0.is_some_and(|millis| millis > 0.0));
-    let all = || job.vertices.iter().map(|vertex| &vertex.metrics);
-    times.then(|| {
-        all()
-            .map(|totals| {
-                [
-                    bits(totals.read_records),
-                    bits(totals.write_records),
-                    bits(totals.accumulated_busy_time),
-                    bits(totals.accumulated_idle_time),
-                    bits(totals.accumulated_backpressured_time),
-                ]
-            })
-            .collect()
-    })
 }
 
 /// Tasks by state: from the overview, which is not cached; while that has none, from the vertices.
@@ -130,17 +111,62 @@ pub fn put_slots(snapshot: &mut FlinkJobSnapshot, in_use: Count, overview: &Over
     let slots: Vec<Option<Count>> = managers.taskmanagers.iter().map(|manager| manager.slots_number.count()).collect();
     snapshot.task_managers = Count::try_from(slots.len()).ok();
     snapshot.slots_per_task_manager = slots.first().copied().flatten().filter(|first| slots.iter().all(|each| *each == Some(*first)));
+    let all = |of: fn(&TaskManager) -> Number| {
+        let first = of(managers.taskmanagers.first()?);
+        managers.taskmanagers.iter().all(|manager| of(manager) == first).then_some(first)
+    };
+    snapshot.task_manager_cpu = all(|manager| manager.total_resource.cpu_cores).and_then(Number::amount).filter(|cpu| cpu.get() > 0.0);
+    snapshot.task_manager_memory_bytes = all(|manager| manager.memory_configuration.total_process_memory).and_then(Number::positive);
     let total = overview.slots_total.count().unwrap_or(Count::MAX);
     snapshot.schedulable_slots = overview.slots_available.count().map(|free| free.saturating_add(in_use).min(total));
 }
 
-/// Memory pressure from the largest values over the `TaskManagers`.
+/// Without totals, which are those of the attempt before, or none.
 #[must_use]
-pub fn memory(values: &Values) -> Option<JobMemory> {
+pub fn without_figures(vertex: Vertex) -> Vertex {
+    Vertex { accumulated_busy_seconds: None, records_in: None, records_out: None, records_complete: None, ..vertex }
+}
+
+/// Without averages, which climb from 0 for a minute.
+pub fn without_averages(vertex: &mut Vertex) {
+    (vertex.busy_ratio, vertex.back_pressured_ratio) = (None, None);
+    (vertex.records_in_per_second, vertex.records_out_per_second) = (None, None);
+}
+
+/// The names worth asking the TaskManagers for among those that they have: the share of garbage collection, else its
+/// counters, and the heap.
+#[must_use]
+pub fn memory_names(rows: &[Metric]) -> Vec<String> {
+    let there = |name: &str| rows.iter().any(|row| row.id == name);
+    let gc: Vec<String> = match [GC, GC_ALL].into_iter().find(|name| there(name)) {
+        Some(name) => vec![name.to_owned()],
+        None => rows.iter().filter(|row| is_gc_counter(&row.id)).map(|row| row.id.clone()).collect(),
+    };
+    gc.into_iter().chain([HEAP_USED, HEAP_MAX].into_iter().filter(|name| there(name)).map(str::to_owned)).collect()
+}
+
+fn is_gc_counter(name: &str) -> bool {
+    name.starts_with(GC_ONE.0) && name.ends_with(GC_ONE.1)
+}
+
+/// The largest share of the time spent in garbage collection, where it is measured.
+#[must_use]
+pub fn gc_time_ratio(values: &Values) -> Option<f64> {
+    values.max(GC).map(|millis| millis / 1000.0)
+}
+
+/// Milliseconds spent in garbage collection so far, of all TaskManagers.
+#[must_use]
+pub fn gc_millis(values: &Values) -> Option<f64> {
+    values.total(is_gc_counter).map(Amount::get)
+}
+
+/// Memory pressure: garbage collection, and the fullest heap.
+#[must_use]
+pub fn memory(values: &Values, gc_time_ratio: Option<f64>) -> Option<JobMemory> {
     let share = |value: f64| Amount::new(value.clamp(0.0, 1.0));
     let heap = values.max(HEAP_USED).zip(values.max(HEAP_MAX)).filter(|(_, max)| *max > 0.0);
-    let memory =
-        JobMemory { gc_time_ratio: values.max(GC).and_then(|millis| share(millis / 1000.0)), heap_used_ratio: heap.and_then(|(used, max)| share(used / max)) };
+    let memory = JobMemory { gc_time_ratio: gc_time_ratio.and_then(share), heap_used_ratio: heap.and_then(|(used, max)| share(used / max)) };
     (memory != JobMemory::default()).then_some(memory)
 }
 
@@ -148,31 +174,16 @@ pub fn memory(values: &Values) -> Option<JobMemory> {
 mod tests {
     use super::*;
 
-    fn overview(rows: &[(&str, &str, &str, u64)]) -> JobsOverview {
-        let rows = rows.iter().map(|(jid, name, state, start)| serde_json::json!({ "jid": jid, "name": name, "state": state, "start-time": start }));
-        serde_json::from_value(serde_json::json!({ "jobs": rows.collect::<Vec<_>>() })).expect("an overview")
-    }
-
     #[test]
-    fn of_several_jobs_with_one_name_the_newest_that_has_not_ended_is_meant() {
-        let jobs = overview(&[("a", "x", "RUNNING", 1), ("b", "x", "RESTARTING", 2), ("c", "x", "FAILED", 3), ("d", "y", "RUNNING", 4)]);
-        let named = |name: &str| choose(&jobs, &JobSelector::Name(name.to_owned())).map(|row| row.jid.as_str());
-        assert_eq!((named("x"), named("y"), named("z")), (Some("b"), Some("d"), None));
-        assert_eq!(choose(&jobs, &JobSelector::Id("C".to_owned())).map(|row| row.state.as_str()), Some("FAILED"));
-        let ended = overview(&[("a", "x", "FINISHED", 1), ("b", "x", "CANCELED", 2)]);
-        assert_eq!(choose(&ended, &JobSelector::Name("x".to_owned())).map(|row| row.jid.as_str()), Some("b"));
-    }
-
-    #[test]
-    fn totals_differ_as_soon_as_time_has_passed_and_tell_nothing_before_they_are_there() {
-        let job = |busy: &str, idle: u64| -> Job {
-            let metrics = serde_json::json!({ "read-records": 5, "accumulated-busy-time": busy, "accumulated-idle-time": idle });
-            serde_json::from_value(serde_json::json!({ "jid": "j", "state": "RUNNING", "vertices": [{ "id": "a", "parallelism": 1, "metrics": metrics }] }))
-                .expect("a job")
-        };
-        assert_eq!(totals(&job("10.0", 100)), totals(&job("10.0", 100)));
-        assert_ne!(totals(&job("10.0", 100)), totals(&job("10.0", 5100)), "an idle task's idle time goes on");
-        assert_eq!((totals(&job("NaN", 0)), totals(&job("0", 0))), (None, None));
+    fn garbage_collection_is_asked_for_as_a_share_else_by_its_counters() {
+        let names = |list: &[&str]| memory_names(&list.iter().map(|id| Metric { id: (*id).to_owned(), ..Metric::default() }).collect::<Vec<_>>());
+        let (all, old, young) =
+            ("Status.JVM.GarbageCollector.All.Time", "Status.JVM.GarbageCollector.G1_Old.Time", "Status.JVM.GarbageCollector.G1_Young.Time");
+        assert_eq!(names(&[old, GC, all, HEAP_MAX, HEAP_USED, "Status.JVM.CPU.Load"]), [GC, HEAP_USED, HEAP_MAX]);
+        assert_eq!(names(&[old, young, all, "Status.JVM.GarbageCollector.All.Count"]), [all]);
+        assert_eq!(names(&[old, young, HEAP_USED]), [old, young, HEAP_USED]);
+        let row = |id: &str, sum: f64| Metric { id: id.to_owned(), sum: Number(Some(sum)), ..Metric::default() };
+        assert_eq!(gc_millis(&Values::new([row(old, 500.0), row(young, 1500.0), row(HEAP_USED, 7.0)])), Some(2000.0));
     }
 
     #[test]

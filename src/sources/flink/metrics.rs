@@ -137,9 +137,15 @@ impl Values {
     }
 
     /// The sum over all names that fit; none where none has a value.
-    fn total(&self, fits: impl Fn(&str) -> bool) -> Option<Amount> {
+    pub fn total(&self, fits: impl Fn(&str) -> bool) -> Option<Amount> {
         let sums = self.0.iter().filter(|(name, _)| fits(name)).filter_map(|(_, row)| row.sum.amount());
         sums.reduce(|sum, value| Amount::new(sum.get() + value.get()).unwrap_or(sum))
+    }
+
+    /// True when each of these names has a row, and there are any.
+    #[must_use]
+    pub fn has(&self, names: &[String]) -> bool {
+        !names.is_empty() && names.iter().all(|name| self.0.contains_key(name))
     }
 
     /// The largest value of a metric.

@@ -107,6 +107,9 @@ pub struct Job {
     pub jid: String,
     /// The state, up to 3 s old.
     pub state: String,
+    /// When this answer was written, milliseconds since 1970 by the server's clock.
+    #[serde(default)]
+    pub now: Number,
     /// When it last came into each state, milliseconds since 1970; 0 is never.
     #[serde(default)]
     pub timestamps: BTreeMap<String, Number>,
@@ -162,10 +165,6 @@ pub struct Totals {
     pub write_records_complete: Option<bool>,
     /// Milliseconds busy.
     pub accumulated_busy_time: Number,
-    /// Milliseconds without input.
-    pub accumulated_idle_time: Number,
-    /// Milliseconds waiting for a slower vertex downstream.
-    pub accumulated_backpressured_time: Number,
 }
 
 /// The plan in `/jobs/:id`.
@@ -222,6 +221,37 @@ pub struct TaskManager {
     /// Its slots.
     #[serde(default)]
     pub slots_number: Number,
+    /// What its slots share.
+    #[serde(default)]
+    pub total_resource: TotalResource,
+    /// How its memory is laid out.
+    #[serde(default)]
+    pub memory_configuration: MemoryConfiguration,
+}
+
+/// What the slots of a `TaskManager` share.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TotalResource {
+    /// CPUs.
+    pub cpu_cores: Number,
+}
+
+/// How the memory of a `TaskManager` is laid out.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MemoryConfiguration {
+    /// All of the process, in bytes.
+    pub total_process_memory: Number,
+}
+
+/// `/config`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Config {
+    /// For how long the details of a job are cached, in milliseconds.
+    #[serde(default)]
+    pub refresh_interval: Number,
 }
 
 /// One row of any metric answer: only the name in a list, `value` as text in a plain answer, the rest where the server

@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use super::AppState;
 use super::problem::Problem;
 use super::status::Configuration;
+use super::view::EntryView;
 use crate::core::units::Timestamp;
 use crate::engine::store::Interface;
 use crate::surfaces::metrics as exposition;
@@ -68,6 +69,8 @@ pub struct Status {
     demo: bool,
     /// How many targets there are.
     targets: usize,
+    /// Entries of the configuration that stand for many targets.
+    entries: Vec<EntryView>,
     /// The state of the configuration.
     configuration: Configuration,
 }
@@ -75,13 +78,14 @@ pub struct Status {
 /// Version, state of the configuration, last reload.
 #[utoipa::path(get, path = "/v1/status", tag = "service", operation_id = "status", responses((status = 200, description = "The service, in short", body = Status)))]
 pub async fn status(State(state): State<AppState>) -> Json<Status> {
-    let setup = &state.inner.setup;
+    let (setup, now) = (&state.inner.setup, state.now());
     Json(Status {
         version: exposition::VERSION,
         revision: exposition::REVISION,
         started_at: state.inner.started_at,
         demo: setup.demo,
         targets: setup.store.targets().len(),
+        entries: setup.store.entries().iter().map(|(name, entry)| EntryView::of(name, entry, now)).collect(),
         configuration: setup.status.configuration().as_ref().clone(),
     })
 }

@@ -13,7 +13,7 @@ use crate::core::reasons::Reason;
 use crate::core::request::{Kind, parse_value};
 use crate::core::units::{Count, Timestamp, seconds_between};
 use crate::engine::acting::{Acting, Performed};
-use crate::engine::store::{Interface, SourceHealth, SourceState, Target};
+use crate::engine::store::{EntryState, Interface, SourceHealth, SourceState, Target};
 
 /// A target in the list.
 #[derive(Serialize, ToSchema)]
@@ -88,6 +88,8 @@ pub struct SourceView {
     pub observed_at: Option<Timestamp>,
     /// HTTP calls that the last reading took.
     pub calls_per_reading: u32,
+    /// HTTP calls that the last reading shares with other targets, not in `callsPerReading`.
+    pub shared_calls_per_reading: u32,
 }
 
 impl SourceView {
@@ -101,6 +103,51 @@ impl SourceView {
             consecutive_failures: source.consecutive_failures,
             observed_at: source.observed_at,
             calls_per_reading: source.calls_per_reading,
+            shared_calls_per_reading: source.shared_calls_per_reading,
+        }
+    }
+}
+
+/// An entry of the configuration that stands for many targets.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EntryView {
+    /// Its name; those of its targets begin with it and a dot.
+    name: String,
+    /// Up, down, or not searched yet.
+    state: SourceHealth,
+    /// Why the last search failed; null when it did not.
+    last_error: Option<String>,
+    /// Failures in a row.
+    consecutive_failures: u32,
+    /// How many the last search found.
+    found: usize,
+    /// How many targets it has: those whose job is gone are kept for ten minutes.
+    targets: usize,
+    /// How many have no target, as there are too many.
+    left_out: usize,
+    /// The names of the first twenty of them.
+    left_out_names: Vec<String>,
+    /// When the last search succeeded; null before the first one.
+    found_at: Option<Timestamp>,
+    /// Seconds until the next search; null when that is not planned.
+    next_search_seconds: Option<f64>,
+}
+
+impl EntryView {
+    /// An entry at `now`.
+    pub fn of(name: &str, entry: &EntryState, now: Timestamp) -> Self {
+        Self {
+            name: name.to_owned(),
+            state: entry.health,
+            last_error: entry.last_error.clone(),
+            consecutive_failures: entry.consecutive_failures,
+            found: entry.found,
+            targets: entry.targets,
+            left_out: entry.left_out,
+            left_out_names: entry.left_out_names.clone(),
+            found_at: entry.found_at,
+            next_search_seconds: entry.next_search_at.map(|at| seconds_between(now, at).max(0.0)),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::exposition::{Exposition, Family, label};
 use crate::core::advice::{ActionKind, Advice, InputState, Outcome};
 use crate::core::units::{Count, Timestamp, as_f64};
-use crate::engine::store::{Interface, SourceHealth, State, Store, Target, is_valid};
+use crate::engine::store::{EntryState, Interface, SourceHealth, SourceState, State, Store, Target, is_valid};
 
 /// The most parts of one target that have series of their own.
 const MOST_PARTS: usize = 100;
@@ -191,6 +191,41 @@ const ROWS: &[Row] = &[
             view.one(family, view.target.acting(|acting| acting.performs.then(|| Count::from(acting.notice.is_none()))));
         },
     },
+    Row {
+        name: "source_calls_per_reading",
+        help: "HTTP calls that the last good reading took.",
+        write: |view, family| view.calls(family, |source| source.calls_per_reading),
+    },
+    Row {
+        name: "source_shared_calls_per_reading",
+        help: "HTTP calls that the last good reading shares with other targets.",
+        write: |view, family| view.calls(family, |source| source.shared_calls_per_reading),
+    },
+];
+
+/// One row of the table of entries that stand for many targets.
+struct EntryRow {
+    name: &'static str,
+    help: &'static str,
+    value: fn(&EntryState) -> Option<u64>,
+}
+
+const ENTRY_ROWS: &[EntryRow] = &[
+    EntryRow { name: "entry_targets", help: "Targets of an entry that stands for many.", value: |entry| u64::try_from(entry.targets).ok() },
+    EntryRow {
+        name: "entry_left_out",
+        help: "What an entry found and has no target for, as it is too many.",
+        value: |entry| u64::try_from(entry.left_out).ok(),
+    },
+    EntryRow {
+        name: "entry_up",
+        help: "1 when the last search of an entry succeeded, 0 when it failed; absent before the first.",
+        value: |entry| match entry.health {
+            SourceHealth::Up => Some(1),
+            SourceHealth::Down => Some(0),
+            SourceHealth::Starting => None,
+        },
+    },
 ];
 
 /// What was counted of a target: kept with it, so that the series go when it goes.
@@ -207,7 +242,8 @@ const COUNTERS: &[Row] = &[Row {
 /// The families of these tables, with their prefix.
 #[must_use]
 pub fn names() -> Vec<String> {
-    ROWS.iter().chain(COUNTERS).map(|row| format!("loadline_{}", row.name)).collect()
+    let entries = ENTRY_ROWS.iter().map(|row| row.name);
+    ROWS.iter().chain(COUNTERS).map(|row| row.name).chain(entries).map(|name| format!("loadline_{name}")).collect()
 }
 
 /// Writes the families of all targets.
@@ -223,6 +259,15 @@ pub fn render(store: &Store, now: Timestamp, text: &mut Exposition) {
         let mut family = text.counter_family(row.name, row.help);
         for view in &views {
             (row.write)(view, &mut family);
+        }
+    }
+    let entries = store.entries();
+    for row in ENTRY_ROWS {
+        let mut family = text.family(row.name, row.help);
+        for (name, entry) in entries.iter() {
+            let mut labels = String::new();
+            label(&mut labels, "entry", name);
+            family.labelled(&labels, (row.value)(entry).map(as_f64));
         }
     }
 }
@@ -277,6 +322,12 @@ impl View {
             let name: String = part.name.chars().take(LONGEST_NAME).collect();
             self.put(family, &[("part", &part.id), ("part_name", &name)], which(part.recommended, part.current).map(as_f64));
         }
+    }
+
+    /// Calls of the last good reading, once there was one.
+    fn calls(&self, family: &mut Family<'_>, which: impl Fn(&SourceState) -> u32) {
+        let source = &self.state.source;
+        self.one(family, source.observed_at.map(|_| Count::from(which(source))));
     }
 
     fn one(&self, family: &mut Family<'_>, value: Option<Count>) {

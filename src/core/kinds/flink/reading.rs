@@ -59,6 +59,9 @@ pub struct FlinkJobSnapshot {
     /// Slots that this job can have in all, its own included; absent means no known limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedulable_slots: Option<Count>,
+    /// Free slots that the latest advice for other jobs of the cluster takes; they are not in `schedulableSlots`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slots_promised_to_others: Option<Count>,
     /// Memory pressure of the `TaskManagers`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<JobMemory>,

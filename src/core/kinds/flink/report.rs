@@ -116,6 +116,10 @@ pub fn inputs(judged: &mut Judged, trust: &Trust, job: &FlinkJobSnapshot, figure
         let state = if value.is_some() { InputState::Fresh } else { InputState::Missing };
         judged.inputs.push(Input { name, value, age_seconds: trust.age_seconds, state });
     }
+    let promised = job.slots_promised_to_others.map(as_f64);
+    if promised.is_some() {
+        judged.inputs.push(Input { name: "slotsPromisedToOthers", value: promised, age_seconds: trust.age_seconds, state: InputState::Fresh });
+    }
     let gc = job.memory.and_then(|memory| memory.gc_time_ratio.known());
     if gc.is_some() {
         judged.inputs.push(Input { name: "gcTimeRatio", value: gc, age_seconds: trust.age_seconds, state: InputState::Fresh });
