@@ -26,6 +26,7 @@ pub fn hold_back(
     reading: &DruidWorkersSnapshot,
     pool: &Pool<'_>,
     counts: &Counts,
+    min: Count,
     target: Count,
     reasons: &mut Vec<Reason>,
     actions: &mut Vec<Action>,
@@ -50,13 +51,14 @@ pub fn hold_back(
             }
         }
     }
-    // disabling must leave the minimum of workers that take tasks
+    // disabling must leave the minimum of workers that take tasks, scheduled floors included
+    let min = min.max(policy.min);
     let going = |worker: &&Worker| worker.ordinal().is_some_and(|ordinal| ordinal >= target && ordinal < safe);
     let mut enabled = pool.workers.iter().filter(|worker| worker.enabled).count() as Count;
     let mut instead = pool.workers.iter().filter(|worker| !worker.enabled && worker.ordinal().is_some_and(|ordinal| ordinal < target));
     for worker in pool.workers.iter().rev().copied().filter(going) {
         if worker.enabled {
-            if enabled <= policy.min {
+            if enabled <= min {
                 // one that stays takes the place of the one that goes
                 let Some(other) = instead.next() else { continue };
                 actions.push(enable(other));

@@ -98,7 +98,8 @@ fn one_pool(
     judged.past = past(&case, series, pool);
     view.fill(&case, series, &mut judged);
     inputs(&mut judged, trust, reading, pool, &view);
-    let mut advice = conclude(&case, trust, judged, |target, reasons, actions| drain::hold_back(&policy, reading, pool, &counts, target, reasons, actions));
+    let mut advice =
+        conclude(&case, trust, judged, |target, reasons, actions| drain::hold_back(&policy, reading, pool, &counts, case.min, target, reasons, actions));
     advice.parts = vec![part(&advice, pool)];
     advice
 }
