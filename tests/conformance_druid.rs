@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use loadline::core::advice::Advice;
+use loadline::core::kinds::druid::midas::{Room, raise_to};
 use loadline::core::request::parse;
 use serde_json::{Value, json};
 
@@ -40,6 +41,16 @@ fn midas(row: &Value) {
         assert_eq!(advice.recommended, Some(workers), "{name}");
     } else {
         assert_eq!(advice.recommended, formula, "{name}: {:?}", advice.reasons);
+    }
+    // the preset answers as MIDAS does: nothing where it does not scale, free slots or not
+    let scales = row["expected"]["issues_kubectl_scale"] == json!(true);
+    let peer = json!({ "preset": "midas", "min": 0, "max": max, "slotsPerWorker": slots });
+    for used in [slots, 3.min(slots)] {
+        let advice = ask(&full(workers, slots, used), workers, pending, peer.clone(), json!({}));
+        if pending > 0 {
+            assert_eq!(raise_to(pending, workers, slots, max), formula.expect("a count"), "{name}");
+            assert_eq!(advice.recommended, if scales { formula } else { Some(workers) }, "{name}: {:?}", advice.reasons);
+        }
     }
     if name.contains("free_slots_are_ignored") {
         let with_room = ask(&full(workers, slots, 3), workers, pending, policy, json!({}));
@@ -122,6 +133,102 @@ fn blog(row: &Value) {
     assert_eq!(advice.recommended, row["expected"]["correct_middle_managers"].as_u64(), "{}", row["name"]);
 }
 
+/// MIDAS's test whether a worker may be disabled, by its formula and through the preset.
+fn disable_check(row: &Value) {
+    let name = row["name"].as_str().expect("a name");
+    let (registered, disabled, slots) =
+        (number(row, "registered_middle_managers"), number(row, "already_disabled_by_midas"), number(row, "slots_per_middle_manager"));
+    let (running, on_candidate) = (number(row, "running_tasks_total"), number(row, "running_tasks_on_candidate"));
+    let expected = &row["expected"];
+    let room = Room::of(registered, disabled, slots, 0.9, running, |_| on_candidate);
+    assert_eq!(room.candidate, expected["candidate_ordinal"].as_u64(), "{name}");
+    assert_eq!(Some(room.limit), expected["capacity_limit_tasks"].as_u64(), "{name}");
+    assert_eq!(Some(room.remaining), expected["remaining_tasks"].as_u64(), "{name}");
+    assert_eq!(Some(room.disables()), expected["disable_candidate"].as_bool(), "{name}");
+    let candidate = room.candidate.expect("a candidate");
+    // an idle last worker goes another way, and one whose other tasks have no place cannot be laid out
+    if candidate == 0 || running - on_candidate < disabled {
+        return;
+    }
+    let used = |ordinal: u64| match ordinal {
+        ordinal if ordinal == candidate => on_candidate,
+        ordinal if ordinal > candidate => 1,
+        0 => running - on_candidate - disabled,
+        _ => 0,
+    };
+    let workers: Value = (0..registered)
+        .map(|ordinal| json!({ "host": format!("mm-{ordinal}:8091"), "capacity": slots, "used": used(ordinal), "enabled": ordinal <= candidate }))
+        .collect();
+    let advice = ask(&workers, registered, 0, json!({ "preset": "midas", "slotsPerWorker": slots }), json!({}));
+    let steps: Vec<_> = advice.actions.iter().filter_map(|action| action.worker.as_ref()?.ordinal).collect();
+    assert_eq!(steps, if room.disables() { vec![candidate] } else { vec![] }, "{name}: {:?}", advice.reasons);
+    assert_eq!(advice.recommended, Some(registered), "{name}");
+}
+
+/// The article compares nodes with tasks, where the code multiplies by slots.
+fn blog_disable(row: &Value) {
+    let (running, disabled) = (number(row, "running_middle_managers"), number(row, "disabled_middle_managers"));
+    let room =
+        Room::of(running, disabled, number(row, "slots_per_middle_manager"), 0.9, number(row, "total_running_tasks"), |_| number(row, "last_mm_running_tasks"));
+    assert_eq!(Some(room.limit), row["expected"]["code_limit_tasks"].as_u64(), "{}", row["name"]);
+    assert_eq!(Some(room.disables()), row["expected"]["code_disables"].as_bool(), "{}", row["name"]);
+}
+
+/// Whole situations: what MIDAS answers. What the right answer is stands in `midas_defects`.
+fn scenario(row: &Value) {
+    let name = row["name"].as_str().expect("a name");
+    let slots = row["inputs"]["slots_per_middle_manager"].as_u64().unwrap_or(15);
+    let by_ordinal = |ordinals: &[u64], used: &dyn Fn(u64) -> u64, enabled: &dyn Fn(u64) -> bool| -> Value {
+        ordinals.iter().map(|n| json!({ "host": format!("mm-{n}:8091"), "capacity": slots, "used": used(*n), "enabled": enabled(*n) })).collect()
+    };
+    let running = |n: u64| row["inputs"]["running_tasks_by_ordinal"][n.to_string()].as_u64().unwrap_or(0);
+    let peer = |extra: Value| {
+        let mut policy = json!({ "preset": "midas", "min": 1, "max": 8, "slotsPerWorker": slots });
+        policy.as_object_mut().expect("an object").extend(extra.as_object().cloned().unwrap_or_default());
+        policy
+    };
+    let steps = |advice: &Advice| advice.actions.iter().filter_map(|action| action.worker.as_ref()?.ordinal).collect::<Vec<_>>();
+    match name {
+        "midas_scenario_non_contiguous_ordinals_kills_busy_pod" => {
+            let advice = ask(&by_ordinal(&[1, 2, 3], &running, &|_| true), 4, 0, peer(json!({})), json!({}));
+            assert_eq!(advice.recommended, row["expected"]["midas_new_replicas"].as_u64());
+            assert_eq!(Some(running(3)), row["expected"]["tasks_killed"].as_u64());
+        }
+        "midas_scenario_restart_during_scale_up_shrinks" => {
+            let registered = number(row, "registered_middle_managers");
+            let advice = ask(&full(registered, slots, slots), number(row, "statefulset_replicas"), number(row, "pending_tasks"), peer(json!({})), json!({}));
+            assert_eq!(advice.recommended, row["expected"]["midas_new_replicas"].as_u64());
+        }
+        "midas_scenario_stuck_scale_up_blocks_forever" => {
+            let memory = json!({ "version": 1, "kind": "druidWorkers", "since": "2026-11-29T10:00:00Z", "raisedTo": number(row, "previous_scale_up_target") });
+            let body = json!({ "kind": "druidWorkers", "replicas": { "spec": 4 }, "memory": memory, "policy": peer(json!({})),
+                "snapshot": { "workers": full(number(row, "registered_middle_managers"), slots, slots), "pending": { "count": number(row, "pending_tasks") } } });
+            let request = parse(&serde_json::to_vec(&body).expect("a body"), "2026-11-30T10:00:00Z".parse().expect("a time"));
+            let advice = loadline::core::advise(&request.expect("a request"));
+            assert_eq!((advice.recommended, advice.actions.len()), (Some(4), 0));
+        }
+        "midas_scenario_html_instead_of_json_reads_as_idle" => {
+            // as MIDAS read it: nothing pending, and nothing on the last worker
+            let registered = number(row, "registered_middle_managers");
+            let advice = ask(&by_ordinal(&[0, 1, 2], &|n| if n < 2 { 5 } else { 0 }, &|_| true), registered, 0, peer(json!({})), json!({}));
+            assert_eq!(advice.recommended, row["expected"]["midas_new_replicas"].as_u64());
+        }
+        "midas_scenario_middle_node_idle_last_node_one_long_task" => {
+            let tick = |disabled: &[u64]| steps(&ask(&by_ordinal(&[0, 1, 2, 3], &running, &|n| !disabled.contains(&n)), 4, 0, peer(json!({})), json!({})));
+            assert_eq!((tick(&[]), tick(&[3]), tick(&[3, 2])), (vec![3], vec![2], vec![]), "three ticks");
+        }
+        other => panic!("{other} is not checked"),
+    }
+}
+
+/// Truncating 0.9 x tasks as a double loses nothing against whole numbers.
+fn arithmetic(row: &Value) {
+    assert_eq!(row["expected"]["mismatches_between_int(0.9*x)_and_floor(9x/10)"], json!([]));
+    for (ordinal, slots) in (1..60).flat_map(|ordinal| (1..=40).map(move |slots| (ordinal, slots))) {
+        assert_eq!(Room::of(ordinal + 1, 0, slots, 0.9, 0, |_| 0).limit, ordinal * slots * 9 / 10, "{ordinal} x {slots}");
+    }
+}
+
 #[test]
 fn rows_about_workers_slots_and_pending_tasks_hold() {
     let vectors: Value = serde_json::from_str(include_str!("vectors/druid-workers.json")).expect("the rows are JSON");
@@ -131,6 +238,10 @@ fn rows_about_workers_slots_and_pending_tasks_hold() {
         match category {
             "midas_scale_up" => midas(row),
             "midas_blog_scale_up" => blog(row),
+            "midas_disable_check" => disable_check(row),
+            "midas_blog_disable_check" => blog_disable(row),
+            "midas_scenario" => scenario(row),
+            "arithmetic" => arithmetic(row),
             "druid_pending_task_based" => pending_task_based(row),
             "druid_slot_demand" => slot_demand(row),
             "druid_parallel_index_limit" => parallel_limit(row),
@@ -139,10 +250,14 @@ fn rows_about_workers_slots_and_pending_tasks_hold() {
         *checked.entry(category).or_default() += 1;
     }
     let expected = BTreeMap::from([
+        ("arithmetic", 1),
         ("druid_parallel_index_limit", 4),
         ("druid_pending_task_based", 14),
         ("druid_slot_demand", 3),
+        ("midas_blog_disable_check", 3),
         ("midas_blog_scale_up", 4),
+        ("midas_disable_check", 10),
+        ("midas_scenario", 5),
         ("midas_scale_up", 12),
     ]);
     assert_eq!(checked, expected, "no row is skipped");

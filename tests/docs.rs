@@ -46,7 +46,7 @@ fn every_request_in_the_documentation_is_judged() {
 #[test]
 fn what_the_pages_say_of_their_examples_comes_out() {
     let sentences = [
-        ("README.md", 0, "is draining and has 12 free slots: it is enabled again before a new worker is bought"),
+        ("README.md", 0, "is disabled and has 12 usable free slots that are needed: enabling it again comes before buying"),
         ("README.md", 1, "12000 wait and 330/s arrive; catching up in 5m (1m start, 10s pause) needs 8.4 replicas at 80 % of 60/s"),
         (
             "README.md",
@@ -57,9 +57,9 @@ fn what_the_pages_say_of_their_examples_comes_out() {
         (
             "docs/druid-workers.md",
             0,
-            "6 slots are asked for by pending tasks; 1 usable slots are free and 0 are starting; 2 more workers of 4 slots are needed",
+            "pending tasks ask for 6 slots; with 1 usable free slot, 0 slots on draining workers and 0 starting slots, that takes 2 more workers of 4 slots",
         ),
-        ("docs/druid-workers.md", 1, "runs 1 tasks and would be the one to go: it is drained first (empty in: 20m)"),
+        ("docs/druid-workers.md", 1, "runs 1 task and would be the one to go: it is drained first (empty in: 20m)"),
         ("docs/backlog.md", 0, "12000 wait and 330/s arrive; catching up in 5m (1m start, 10s pause) needs 8.4 replicas at 80 % of 60/s"),
         ("docs/backlog.md", 1, "2 is wanted, and 3 was wanted within the last 5m"),
         ("docs/backlog.md", 3, "the window is not full (2 s of 1m): nothing is lowered before it is"),

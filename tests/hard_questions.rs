@@ -236,3 +236,85 @@ fn a_group_of_unknown_capacity_is_probed_down_one_step_a_window() {
     }
     assert!(steps.len() >= 3 && steps.windows(2).all(|pair| pair[1] - pair[0] >= 300), "{steps:?}");
 }
+
+fn problems(body: &str) -> Vec<(String, String)> {
+    let Err(Refusal::Invalid(problems)) = parse(body.as_bytes(), NOW.parse().expect("a time")) else { panic!("{body} was judged") };
+    problems.into_iter().map(|problem| (problem.path, problem.message)).collect()
+}
+
+fn paths(body: &str) -> Vec<String> {
+    problems(body).into_iter().map(|(path, _)| path).collect()
+}
+
+#[test]
+fn a_member_that_is_not_known_hides_no_other_problem() {
+    let body = r#"{"kind":"backlog","nmae":"x","now":"yesterday","replicas":{"spec":-1},"snapshot":{"backlog":"many"},"policy":{"min":5,"max":3},"policy":{}}"#;
+    assert_eq!(paths(body), ["nmae", "policy", "now", "replicas.spec", "snapshot.backlog"]);
+    let body = r#"{"knd":"backlog","replicas":{"spec":-1}}"#;
+    assert_eq!(paths(body), ["knd", "kind", "replicas.spec"]);
+}
+
+#[test]
+fn a_value_that_does_not_fit_hides_no_value_that_is_out_of_range() {
+    let body = r#"{"kind":"backlog","snapshot":{"backlog":1,"busyRatio":7,"inFlight":"x"},"policy":{"min":"one","targetUtilization":4,"scaleUp":{"maxStep":0},
+        "floors":[{"period":"Mon 07:00-09:00","min":2},{"period":"never","min":3}]}}"#;
+    assert_eq!(
+        paths(body),
+        ["policy.min", "policy.targetUtilization", "policy.scaleUp.maxStep", "policy.floors[1].period", "snapshot.inFlight", "snapshot.busyRatio"]
+    );
+}
+
+#[test]
+fn problems_are_at_the_position_and_the_field_that_they_are_of() {
+    let body = r#"{"kind":"backlog","snapshot":{"backlog":1},"policy":{"max":10,"floors":[{"period":"x","min":1},{"period":"07:00-09:00","min":50},{"period":"07:00-09:00","timeZone":"Mars/Base","min":1}]}}"#;
+    assert_eq!(paths(body), ["policy.floors[0].period", "policy.floors[2].timeZone", "policy.floors[1].min"]);
+}
+
+#[test]
+fn an_element_that_does_not_fit_has_one_problem_and_hides_none_of_the_others() {
+    let body = r#"{"kind":"druidWorkers","snapshot":{"workers":[7,{"capacity":"x","version":3},{"host":"a","capacity":1,"used":-1},{"host":"b","capacity":1}],"pending":{"count":0}}}"#;
+    let found = problems(body);
+    let at: Vec<&str> = found.iter().map(|(path, _)| path.as_str()).collect();
+    let workers = |rest: &str| format!("snapshot.workers{rest}");
+    let expected = ["[0]", "[1].capacity", "[1].version", "[1].host", "[1].used", "[2].used", "[3].used"].map(workers);
+    assert_eq!(at, expected.iter().map(String::as_str).collect::<Vec<_>>(), "{found:?}");
+    assert_eq!(found[0].1, "integer `7`, expected an object");
+    assert!(found.iter().all(|(_, message)| !message.contains("struct") && !message.contains("null")), "{found:?}");
+}
+
+#[test]
+fn a_number_that_no_double_holds_is_named_with_its_path() {
+    let body = "{\"kind\":\"backlog\",\n \"snapshot\":{\"backlog\":10,\n  \"arrivalPerSecond\":1e999,\"servedPerSecond\":-2,\"busyRatio\":1e99999999999}}";
+    let found = problems(body);
+    assert_eq!(
+        found.iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>(),
+        ["snapshot.arrivalPerSecond", "snapshot.busyRatio", "snapshot.servedPerSecond"]
+    );
+    assert!(found[0].1.starts_with("1e999 is out of range") && found[1].1.starts_with("1e99999999999 "), "{found:?}");
+}
+
+#[test]
+fn a_time_that_is_none_is_named() {
+    let found = problems(r#"{"kind":"backlog","now":"yesterday","snapshot":{"observedAt":"","backlog":1}}"#);
+    assert_eq!(found[0], ("now".to_owned(), "\"yesterday\" is not a time: expected RFC 3339 such as \"2026-11-30T10:00:00Z\"".to_owned()));
+    assert!(found[1].1.starts_with("\"\" is not a time"), "{found:?}");
+}
+
+#[test]
+fn what_counts_slots_refuses_to_be_sized_by_rates() {
+    let body = |policy: &str| format!(r#"{{"kind":"druidWorkers","snapshot":{{"workers":[],"pending":{{"count":0}}}},"policy":{policy}}}"#);
+    let found = problems(&body(
+        r#"{"growthRatio":0.2,"hysteresisRatio":0.1,"perReplicaBacklog":5,"perReplicaPerSecond":7,"maxLagSeconds":3,"threadsPerReplica":2,"pools":{}}"#,
+    ));
+    let mut at: Vec<&str> = found.iter().map(|(path, _)| path.as_str()).collect();
+    at.sort_unstable();
+    assert_eq!(
+        at,
+        ["growthRatio", "hysteresisRatio", "maxLagSeconds", "perReplicaBacklog", "perReplicaPerSecond", "pools", "threadsPerReplica"]
+            .map(|name| format!("policy.{name}"))
+    );
+    // what changes nothing may stand: one policy for several kinds
+    assert!(
+        parse(body(r#"{"growthRatio":0,"hysteresisRatio":0,"threadsPerReplica":1,"targetUtilization":0.9}"#).as_bytes(), NOW.parse().expect("a time")).is_ok()
+    );
+}

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use crate::core::advice::{Action, Advice, Confidence, Direction, InputState, Part, Unit};
+use crate::core::kind::Kind;
 use crate::core::reasons::{Num, Secs};
 use crate::core::units::Count;
 
@@ -41,7 +42,10 @@ pub fn render(advice: &Advice, out: &mut impl Write) -> io::Result<()> {
     for action in &advice.actions {
         act(action, out)?;
     }
-    parts(&advice.parts, out)?;
+    // the only pool says what the whole says
+    if advice.kind != Kind::DruidWorkers || advice.parts.len() > 1 {
+        parts(&advice.parts, out)?;
+    }
     if !advice.inputs.is_empty() {
         writeln!(out, "\nfrom")?;
     }

@@ -46,6 +46,9 @@ pub struct Memory {
     /// The count that was last recommended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recommended: Option<Count>,
+    /// The count of the last raise, with no cut since: what MIDAS waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raised_to: Option<Count>,
     /// How often in a row the count was changed to something that was not recommended.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub foreign_changes: u32,
@@ -252,6 +255,7 @@ impl Memory {
             failures: 0,
             spec: None,
             recommended: None,
+            raised_to: None,
             foreign_changes: 0,
             wishes: Wishes::default(),
             parts: BTreeMap::new(),

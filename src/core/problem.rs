@@ -18,7 +18,7 @@ impl Problem {
     /// The same, one level further out.
     #[must_use]
     pub fn under(self, parent: &str) -> Self {
-        let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
+        let dot = if self.path.is_empty() || self.path.starts_with('[') || parent.is_empty() { "" } else { "." };
         Self { path: format!("{parent}{dot}{}", self.path), message: self.message }
     }
 }

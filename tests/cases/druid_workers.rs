@@ -47,7 +47,7 @@ fn sc_003_a_task_that_fits_buys_nothing() {
     let advice = advise(&json!({ "kind": "druidWorkers", "replicas": { "spec": 2, "ready": 2 },
         "snapshot": { "workers": workers(&[15, 14], 15), "pending": { "count": 1 } }, "policy": policy(json!({ "min": 1, "max": 4 })) }));
     assert_eq!(advice.recommended, Some(2));
-    assert!(said(&advice).contains("1 usable slots are free"), "{}", said(&advice));
+    assert!(said(&advice).contains("1 usable free slot"), "{}", said(&advice));
 }
 
 #[test]

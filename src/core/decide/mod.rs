@@ -17,7 +17,7 @@ use super::request::{Observed, Series};
 use super::sizing::limits::{self, Ladder};
 use super::sizing::{align, consumer, rate};
 use super::trust::{self, Trust};
-use super::units::{Count, Duration, Timestamp, as_f64, ceil_count, seconds_between};
+use super::units::{Count, Timestamp, as_f64, ceil_count, seconds_between};
 
 /// How the wish fits partitions.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -117,10 +117,15 @@ impl Judged {
     }
 
     /// Notes that nothing is wanted and for how long that has been so.
-    pub fn idle_for(&mut self, idle_seconds: f64, before_zero: Duration) {
-        let left = (before_zero.seconds() - idle_seconds).max(0.0);
+    pub fn idle_for(&mut self, idle_seconds: f64, policy: &Policy) {
+        let left = (policy.idle_before_zero.seconds() - idle_seconds).max(0.0);
         self.zero_wait = Some(left);
-        let reason = Reason::Idle { idle_seconds: Secs(idle_seconds), zero_after_seconds: before_zero.into(), remaining_seconds: Secs(left) };
+        let reason = Reason::Idle {
+            idle_seconds: Secs(idle_seconds),
+            zero_after_seconds: policy.idle_before_zero.into(),
+            remaining_seconds: Secs(left),
+            startup_seconds: policy.startup.into(),
+        };
         self.why.insert(0, reason);
     }
 
@@ -150,7 +155,11 @@ pub fn conclude(case: &Case<'_>, trust: &Trust, mut judged: Judged, in_hand: imp
     }
     let mut verdict = match judged.current {
         None => current_unknown(&judged),
-        Some(current) if case.policy.paused => paused(&mut judged, current),
+        Some(current) if case.policy.paused => {
+            // steps that change something are none while nothing is acted on
+            actions.retain(|action| action.worker.is_none());
+            paused(&mut judged, current)
+        }
         Some(current) => match (judged.wish, judged.hold.is_empty()) {
             (Some(wish), true) => decide(case, &mut judged, current, wish, in_hand, &mut actions),
             (wish, _) => hold(case, trust, &mut judged, current, wish.map(ceil_count)),
@@ -265,7 +274,7 @@ fn decide(
     ladder.at_most(LimitCode::MaxReplicas, policy.max.max(case.min.min(policy.max)));
     to_slots(&mut ladder, current, judged);
     if let Some(wait) = judged.zero_wait.filter(|wait| *wait > 0.0 && ladder.value == 0 && current > 0) {
-        ladder.to(LimitCode::Cooldown, 1, wait);
+        ladder.to(LimitCode::IdleWait, 1, wait);
     }
 
     // work in hand

@@ -1,14 +1,17 @@
 //! What a policy must satisfy: ranges of single fields, fields that belong to another kind, relations between fields.
 
-use super::{Policy, PolicyInput, Preset};
+use super::{LookAhead, Policy, PolicyInput, Preset};
 use crate::core::kind::Kind;
 use crate::core::problem::Problem;
-use crate::core::units::{COUNT_MAX, Count};
+use crate::core::units::{COUNT_MAX, Count, as_f64};
 
 impl PolicyInput {
     /// Ranges of single fields, and fields of another kind.
     pub(super) fn check(&self, kind: Kind, problems: &mut Vec<Problem>) {
         self.check_belongs(kind, problems);
+        if kind == Kind::DruidWorkers {
+            self.check_rates(problems);
+        }
         let mut say = |path: &str, message: String| problems.push(Problem::new(path, message));
         let counts = [("min", self.min), ("max", self.max), ("taskCountMin", self.task_count_min), ("taskCountMax", self.task_count_max)];
         for (path, value) in counts {
@@ -82,6 +85,9 @@ impl PolicyInput {
             }
             check_bounds(&mut say, "consumer", consumer.min, consumer.max);
         }
+        if self.pools.as_ref().is_some_and(std::collections::BTreeMap::is_empty) {
+            say("pools", "{} names no category: expected at least one, or no pools at all".to_owned());
+        }
         for (name, bounds) in self.pools.iter().flatten() {
             check_bounds(&mut say, &format!("pools.{name}"), bounds.min, bounds.max);
         }
@@ -115,13 +121,12 @@ impl PolicyInput {
     }
 
     /// Relations between the fields in force.
-    #[expect(clippy::unused_self, reason = "stands beside `check`, which needs the fields as given")]
     pub(super) fn check_relations(&self, kind: Kind, policy: &Policy, problems: &mut Vec<Problem>) {
         let mut say = |path: &str, message: String| problems.push(Problem::new(path, message));
         if policy.min > policy.max {
             say("max", format!("{} is below min {}: expected max of at least min", policy.max, policy.min));
         }
-        for (index, floor) in policy.floors.iter().enumerate() {
+        for (index, floor) in self.floors.iter().flatten().enumerate() {
             if floor.min > policy.max {
                 say(&format!("floors[{index}].min"), format!("{} is above max {}: expected at most max", floor.min, policy.max));
             }
@@ -189,6 +194,7 @@ impl PolicyInput {
             ("rolloverReserve", self.rollover_reserve.is_some()),
             ("pools", self.pools.is_some()),
             ("drain", self.drain.is_some()),
+            ("sizing", self.sizing.is_some()),
         ];
         let supervisor = [
             ("taskCountMin", self.task_count_min.is_some()),
@@ -239,6 +245,9 @@ impl PolicyInput {
         if kind == Kind::FlinkJob {
             self.check_unused_by_flink(problems);
         }
+        if self.preset == Some(Preset::Midas) && kind != Kind::DruidWorkers {
+            problems.push(Problem::new("preset", format!("\"midas\" is a preset of druidWorkers: expected none for {kind}")));
+        }
         if self.preset == Some(Preset::FlinkAutoscaler) && kind != Kind::FlinkJob {
             problems.push(Problem::new("preset", format!("\"flink-autoscaler\" is a preset of flinkJob: expected none for {kind}")));
         }
@@ -265,6 +274,43 @@ impl PolicyInput {
                 problems.push(Problem::new(path, format!("is not used by flinkJob: expected {instead}")));
             }
         }
+    }
+
+    /// Fields about rates, which a kind that counts slots cannot follow. What would change nothing may stand.
+    fn check_rates(&self, problems: &mut Vec<Problem>) {
+        let more_than = |value: Option<f64>, neutral: f64| value.filter(|value| *value > neutral);
+        for (path, value) in [
+            ("perReplicaPerSecond", self.per_replica_per_second),
+            ("perReplicaBacklog", self.per_replica_backlog),
+            ("maxLagSeconds", self.max_lag_seconds),
+            ("maxArrivalPerSecond", self.max_arrival_per_second),
+            ("noData", self.no_data),
+            ("growthRatio", more_than(self.growth_ratio, 0.0)),
+            ("hysteresisRatio", more_than(self.hysteresis_ratio, 0.0)),
+            ("threadsPerReplica", self.threads_per_replica.filter(|threads| *threads > 1).map(as_f64)),
+        ] {
+            if let Some(value) = value {
+                let message = format!("{value} cannot be followed by druidWorkers, which counts task slots and knows no rates: expected it absent");
+                problems.push(Problem::new(path, message));
+            }
+        }
+    }
+
+    /// Fields that are given and have no effect on a kind, although they do no harm.
+    #[must_use]
+    pub fn without_effect(&self, kind: Kind) -> Vec<String> {
+        if kind != Kind::DruidWorkers {
+            return Vec::new();
+        }
+        let fields = [
+            ("targetUtilization", self.target_utilization.is_some()),
+            ("catchUpWithin", self.catch_up_within.is_some()),
+            ("pause", self.pause.is_some()),
+            ("evenDistribution", self.even_distribution.is_some()),
+            ("contradictionChecks", self.contradiction_checks.is_some()),
+            ("lookAhead", self.look_ahead == Some(LookAhead::Auto)),
+        ];
+        fields.iter().filter(|(_, given)| *given).map(|(name, _)| (*name).to_owned()).collect()
     }
 }
 

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::terms::{
     Aggregator, Alignment, Apply, ConsumerInput, Damping, DirectionInput, Drain, FloorInput, IneffectiveInput, LagBasedInput, LookAhead, MemoryPressureInput,
-    ObservedRateInput, ObservedScalabilityInput, OnUnknownInput, PoolInput, Preset, QuotaInput,
+    ObservedRateInput, ObservedScalabilityInput, OnUnknownInput, PoolInput, Preset, QuotaInput, Sizing,
 };
 use crate::core::units::{Amount, Count, Duration};
 
@@ -120,6 +120,9 @@ pub struct PolicyInput {
     /// `druidWorkers`: how workers are drained (default `advise`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drain: Option<Drain>,
+    /// `druidWorkers`: how a pool is sized (default `slots`; `midas` is for comparison).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sizing: Option<Sizing>,
 
     /// `druidSupervisor`: another name for `min`.
     #[serde(skip_serializing_if = "Option::is_none")]

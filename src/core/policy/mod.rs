@@ -102,6 +102,7 @@ pub struct DruidPolicy {
     pub rollover_reserve: bool,
     pub pools: Option<Vec<(String, PoolInput)>>,
     pub drain: Drain,
+    pub sizing: Sizing,
 }
 
 /// Fields of `druidSupervisor`.
@@ -181,12 +182,20 @@ impl PolicyInput {
         if problems.is_empty() { Ok(policy) } else { Err(problems) }
     }
 
+    /// What is wrong with single fields, where others could not be read and relations tell nothing.
+    pub(super) fn faults(&self, kind: Kind) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        self.check(kind, &mut problems);
+        self.read_floors(&mut problems);
+        problems
+    }
+
     fn read_floors(&self, problems: &mut Vec<Problem>) -> Vec<Floor> {
         let mut floors = Vec::new();
         for (index, floor) in self.floors.iter().flatten().enumerate() {
             match Period::parse(&floor.period, floor.time_zone.as_deref()) {
                 Ok(period) => floors.push(Floor { period, min: floor.min }),
-                Err(message) => problems.push(Problem::new(format!("floors[{index}].period"), message)),
+                Err(found) => problems.extend(found.into_iter().map(|problem| problem.under(&format!("floors[{index}]")))),
             }
         }
         floors
@@ -198,6 +207,7 @@ impl PolicyInput {
         let lag_based = self.preset == Some(Preset::DruidLagBased);
         // Druid waits for so long between two changes, in both directions
         let cooldown = if lag_based { Duration::from_mins(10) } else { Duration::ZERO };
+        let midas = self.preset == Some(Preset::Midas);
         let unknown = self.on_unknown.clone().unwrap_or_default();
         Policy {
             min: self.min.or(self.task_count_min).unwrap_or(1),
@@ -236,7 +246,7 @@ impl PolicyInput {
                 self.scale_down.as_ref(),
                 Duration::from_mins(if flink {
                     60
-                } else if lag_based {
+                } else if lag_based || midas {
                     0
                 } else {
                     5
@@ -256,20 +266,21 @@ impl PolicyInput {
                 round_to_reachable: consumer.round_to_reachable.unwrap_or(false),
             }),
             contradiction_checks: self.contradiction_checks.unwrap_or(true),
-            druid: self.druid(),
+            druid: self.druid(midas),
             supervisor: self.supervisor(lag_based),
             flink: self.flink(peer),
         }
     }
 
-    fn druid(&self) -> DruidPolicy {
+    fn druid(&self, midas: bool) -> DruidPolicy {
         DruidPolicy {
             slots_per_worker: self.slots_per_worker,
             headroom_ratio: self.headroom_ratio.unwrap_or(0.9),
-            pending_grace: self.pending_grace.unwrap_or(Duration::from_secs(5)),
-            rollover_reserve: self.rollover_reserve.unwrap_or(true),
+            pending_grace: self.pending_grace.unwrap_or(Duration::from_secs(if midas { 0 } else { 5 })),
+            rollover_reserve: self.rollover_reserve.unwrap_or(!midas),
             pools: self.pools.as_ref().map(|pools| pools.iter().map(|(name, bounds)| (name.clone(), *bounds)).collect()),
             drain: self.drain.unwrap_or_default(),
+            sizing: self.sizing.unwrap_or(if midas { Sizing::Midas } else { Sizing::Slots }),
         }
     }
 

@@ -5,6 +5,7 @@
 use jiff::civil::{Time, Weekday};
 use jiff::tz::TimeZone;
 
+use crate::core::problem::Problem;
 use crate::core::units::Timestamp;
 
 /// Days of the week and a time of day.
@@ -20,13 +21,21 @@ pub struct Period {
 const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
 impl Period {
-    /// Reads a period. The error names the value and what was expected.
-    pub fn parse(text: &str, time_zone: Option<&str>) -> Result<Self, String> {
+    /// Reads a period. Each problem is at the field that it is one of.
+    pub fn parse(text: &str, time_zone: Option<&str>) -> Result<Self, Vec<Problem>> {
+        let zone = time_zone.map_or(Ok(TimeZone::UTC), |name| {
+            TimeZone::get(name)
+                .map_err(|_| Problem::new("timeZone", format!("\"{name}\" is not a known time zone: expected an IANA name such as \"Europe/Berlin\"")))
+        });
+        let times = Self::times(text).map_err(|message| Problem::new("period", message));
+        match (times, zone) {
+            (Ok((days, from, to)), Ok(zone)) => Ok(Self { days, from, to, zone }),
+            (times, zone) => Err(times.err().into_iter().chain(zone.err()).collect()),
+        }
+    }
+
+    fn times(text: &str) -> Result<([bool; 7], Time, Time), String> {
         let expected = || format!("\"{text}\" is not a period: expected text such as \"07:00-09:00\" or \"Mon-Fri 07:00-09:00\"");
-        let zone = match time_zone {
-            None => TimeZone::UTC,
-            Some(name) => TimeZone::get(name).map_err(|_| format!("\"{name}\" is not a known time zone: expected an IANA name such as \"Europe/Berlin\""))?,
-        };
         let trimmed = text.trim();
         let (days, times) = match trimmed.rsplit_once(' ') {
             Some((days, times)) => (parse_days(days).ok_or_else(expected)?, times),
@@ -38,7 +47,7 @@ impl Period {
         if from == to {
             return Err(format!("\"{text}\" begins and ends at the same time: expected two different times"));
         }
-        Ok(Self { days, from, to, zone })
+        Ok((days, from, to))
     }
 
     /// True when `now` lies in the period; its end is not part of it.
@@ -113,8 +122,10 @@ mod tests {
     #[test]
     fn what_is_no_period_is_refused_by_name() {
         for text in ["", "07:00", "Mon-Foo 07:00-09:00", "25:00-26:00", "07:00-07:00"] {
-            assert!(Period::parse(text, None).expect_err(text).contains(text), "{text}");
+            let problems = Period::parse(text, None).expect_err(text);
+            assert!(problems[0].path == "period" && problems[0].message.contains(text), "{text}");
         }
-        assert!(Period::parse("07:00-09:00", Some("Mars/Base")).expect_err("a zone").contains("Mars/Base"));
+        let both = Period::parse("07:00", Some("Mars/Base")).expect_err("a period and a zone");
+        assert_eq!(both.iter().map(|problem| problem.path.as_str()).collect::<Vec<_>>(), ["period", "timeZone"]);
     }
 }

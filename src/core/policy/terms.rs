@@ -9,6 +9,9 @@ use crate::core::units::{Count, Duration};
 /// Named sets of fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
 pub enum Preset {
+    /// The decisions of MIDAS, `PlaySimple`'s autoscaler of Druid `MiddleManagers`.
+    #[serde(rename = "midas")]
+    Midas,
     /// The decisions of Apache Flink's own autoscaler (FLIP-271).
     #[serde(rename = "flink-autoscaler")]
     FlinkAutoscaler,
@@ -212,6 +215,17 @@ pub enum Apply {
     Advise,
     /// Loadline itself, in pull mode: it sets the parallelism of jobs under the adaptive scheduler.
     Perform,
+}
+
+/// How a pool of Druid workers is sized.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Sizing {
+    /// Task slots against what runs, waits, drains and starts.
+    #[default]
+    Slots,
+    /// MIDAS's rule with its faults, for comparison: never let it scale anything that runs tasks.
+    Midas,
 }
 
 /// Which subtask stands for a vertex.

@@ -4,7 +4,9 @@ use std::fmt;
 
 use serde::ser::SerializeMap;
 
-use super::{Gone, Maybe, Names, Num, Rate, Secs, Share, Tasks, Vertices, reasons};
+use super::{
+    FreeSlots, Gone, Maybe, MoreWorkers, Names, Num, PendingTasks, Rate, Secs, Share, Slots, StartingSlots, Tasks, Vertices, WorkerSize, Workers, reasons,
+};
 use crate::core::units::Count;
 
 reasons! {
@@ -23,14 +25,16 @@ reasons! {
         /// The delay objective asks for more.
         LagObjective { lag_seconds: Secs, max_lag_seconds: Secs, needed: Num } "the lag is {lag_seconds}, the objective {max_lag_seconds}: that needs {needed} replicas";
         /// Tasks wait for slots.
-        PendingTasks { pending_slots: Count, free_slots: Count, starting_slots: Count, slots_per_worker: Count, more_workers: Count }
-            "{pending_slots} slots are asked for by pending tasks; {free_slots} usable slots are free and {starting_slots} are starting; {more_workers} more workers of {slots_per_worker} slots are needed";
+        PendingTasks { pending_slots: Slots, free_slots: FreeSlots, draining_slots: Slots, starting_slots: StartingSlots, slots_per_worker: WorkerSize, more_workers: MoreWorkers }
+            "pending tasks ask for {pending_slots}; with {free_slots}, {draining_slots} on draining workers and {starting_slots}, that takes {more_workers} of {slots_per_worker}";
+        /// Copies of a streaming task do not share a worker, so at least so many are needed.
+        ReplicasApart { supervisor: String, replicas: Count, workers: Workers } "{supervisor} keeps {replicas} copies of each task, which do not share a worker, and has {workers}";
         /// Threshold mode: backlog by `perReplicaBacklog`.
         LagPerReplica { backlog_records: Num, in_flight: Count, per_replica_backlog: Num, needed: Num } "a backlog of {backlog_records} and {in_flight} in work, at {per_replica_backlog} a replica, need {needed} replicas";
         /// Fewer would do.
         SpareCapacity { current: Count, needed: Num } "{needed} of {current} replicas would do";
         /// Nothing waits, nothing arrives, nothing is in work.
-        Idle { idle_seconds: Secs, zero_after_seconds: Secs, remaining_seconds: Secs } "nothing has waited, arrived or been in work for {idle_seconds}; zero is allowed after {zero_after_seconds}, that is in {remaining_seconds}";
+        Idle { idle_seconds: Secs, zero_after_seconds: Secs, remaining_seconds: Secs, startup_seconds: Secs } "nothing has waited, arrived or been in work for {idle_seconds}; zero is allowed after {zero_after_seconds}, that is in {remaining_seconds}, and coming back takes {startup_seconds}";
         /// There is demand and nothing runs.
         ScaleFromZero { demand: Num } "a demand of {demand} waits and nothing runs";
         /// Work arrives or is in hand, so at least one stays.
@@ -90,9 +94,11 @@ reasons! {
         /// A rollout is in progress.
         RolloutInProgress { rollout_seconds: Secs, ready: Maybe<Count>, existing: Maybe<Count> } "a rollout has been in progress for {rollout_seconds}: {ready} of {existing} pods are ready, and more pods would not mend it";
         /// Ready pods are missing from the worker list.
-        WorkerListIncomplete { registered: Count, ready: Maybe<Count>, wanted: Count } "{registered} workers are registered, {wanted} are wanted (ready pods: {ready}): the list is incomplete, and nothing is lowered on it";
+        WorkerListIncomplete { registered: Workers, ready: Maybe<Count>, wanted: Count } "{registered} registered, {wanted} wanted (ready pods: {ready}): the list is incomplete, and nothing is lowered on it";
+        /// A pod is listed under several addresses.
+        WorkerListedTwice { pods: Names } "listed under several addresses and counted once: {pods}";
         /// Workers that were asked for do not arrive.
-        CapacityNotArriving { missing: Count, since_seconds: Secs, startup_seconds: Secs } "{missing} workers were asked for {since_seconds} ago and have not arrived, though starting takes {startup_seconds}: they are credited no more";
+        CapacityNotArriving { missing: Workers, since_seconds: Secs, startup_seconds: Secs } "missing for {since_seconds}, though starting takes {startup_seconds}: {missing}, credited no more";
         /// Nothing is produced any more.
         ProducerSilent { silent_seconds: Secs } "nothing has been produced for {silent_seconds}: a dead producer is not an idle one";
         /// A lower wish has to last before it is followed.
@@ -109,6 +115,8 @@ reasons! {
         NoDataConfigured { value: Num } "there is no data point, which is configured to mean {value}";
         /// The hold has lasted for as long as it may.
         HoldExpired { unknown_seconds: Secs, hold_at_most_seconds: Secs } "nothing has been known for {unknown_seconds}, longer than the {hold_at_most_seconds} that a hold may last";
+        /// Fields of the policy that this kind does not use.
+        PolicyWithoutEffect { fields: Names } "the policy names fields that have no effect on this kind: {fields}";
         /// What was sent as memory is not used.
         MemoryIgnored { detail: String } "the memory that was sent is not used: {detail}";
     }
@@ -145,7 +153,7 @@ reasons! {
         /// No count meets the objective.
         ObjectiveUnreachable { objective_seconds: Secs, reachable_seconds: Maybe<Secs>, detail: String } "no count meets the objective of {objective_seconds}: {detail}; {reachable_seconds} can be met";
         /// Tasks wait although slots are free.
-        AssignmentFault { pending: Count, free: Count, oldest_seconds: Secs } "{pending} slots of pending tasks have waited up to {oldest_seconds} although {free} usable slots are free: assignment is at fault";
+        AssignmentFault { pending: Slots, free: FreeSlots, oldest_seconds: Secs } "{pending} asked for by pending tasks for up to {oldest_seconds}, with {free} at hand: assignment is at fault";
         /// One message cannot be processed.
         PoisonMessage { oldest_seconds: Secs, backlog: Num } "{backlog} old messages wait, the oldest for {oldest_seconds}: something in them cannot be processed";
         /// What waits is already leased.
@@ -157,9 +165,9 @@ reasons! {
         /// Each instance reads everything.
         PerInstanceGroup { detail: String } "each instance reads everything: {detail}";
         /// Tasks that no worker of this target can take.
-        NotPlaceable { tasks: Count, slots: Count } "{tasks} pending tasks ({slots} slots) cannot be placed on any worker that this target can add";
+        NotPlaceable { tasks: PendingTasks, slots: Slots } "not placeable on any worker that this target can add: {tasks} ({slots})";
         /// Tasks or workers of another category, which are not this target's.
-        OtherCategory { categories: Names, workers: Count, pending: Count } "{workers} workers and {pending} pending tasks belong to other categories ({categories}) and are not counted here";
+        OtherCategory { categories: Names, workers: Workers, pending: PendingTasks } "of other categories ({categories}), and not counted here: {workers} and {pending}";
         /// Demand over an edge contradicts what the vertex itself counts.
         EdgeContradictsInput { name: String, edge_per_second: Rate, own_per_second: Rate } "the edges say that {edge_per_second} reach {name}, its own counter says {own_per_second}: its own counter is used";
         /// Two estimates of the capacity differ.
@@ -169,23 +177,23 @@ reasons! {
     }
     "Work in hand": {
         /// A worker that would go is busy.
-        BusyWorker { worker: String, tasks: Count, drain_seconds: Maybe<Secs> } "{worker} runs {tasks} tasks and would be the one to go: it is drained first (empty in: {drain_seconds})";
+        BusyWorker { worker: String, tasks: Tasks, drain_seconds: Maybe<Secs> } "{worker} runs {tasks} and would be the one to go: it is drained first (empty in: {drain_seconds})";
         /// Tasks on a worker that would go are publishing.
-        PublishingTasks { worker: String, tasks: Count } "{tasks} tasks on {worker} are publishing their segments, which is work in hand";
+        PublishingTasks { worker: String, tasks: Tasks } "publishing their segments: {tasks} on {worker}, which is work in hand";
         /// Items are in work.
         InFlightWork { in_flight: Count } "{in_flight} items are in work";
         /// A worker drains.
-        Draining { worker: String, tasks: Count } "{worker} is disabled and still runs {tasks} tasks";
-        /// A draining worker is given tasks again before a new one is bought.
-        WorkerReenabled { worker: String, free_slots: Count } "{worker} is draining and has {free_slots} free slots: it is enabled again before a new worker is bought";
+        Draining { worker: String, tasks: Tasks, drain_seconds: Maybe<Secs> } "{worker} is disabled and still runs {tasks} (empty in: {drain_seconds})";
+        /// The slots of a draining worker are needed: it is given tasks again before a new one is bought.
+        WorkerReenabled { worker: String, free_slots: FreeSlots } "{worker} is disabled and has {free_slots} that are needed: enabling it again comes before buying";
         /// Workers are starting and are credited.
-        StartingWorkers { starting: Count, slots: Count } "{starting} workers with {slots} slots are starting and are credited";
+        StartingWorkers { starting: Workers, slots: Slots } "starting, and credited: {starting} with {slots}";
         /// Slots are kept for streaming tasks that hand over soon.
-        RolloverReserve { slots: Count, supervisors: Names } "{slots} slots are kept for the hand-over of {supervisors}, which is due soon";
+        RolloverReserve { slots: Slots, supervisors: Names } "{slots} kept for the hand-over of {supervisors}, which is due soon";
         /// An empty worker still takes tasks and has to be disabled before it goes.
         NotYetDisabled { worker: String } "{worker} is empty and still enabled: it could be given a task at any moment, so it is disabled first";
         /// Workers carry no ordinal, so it is not known which one would go.
-        NoOrdinals { workers: Count } "{workers} workers carry no ordinal, so which one would go is not known: nothing is lowered unless pods drain themselves";
+        NoOrdinals { workers: Workers } "no ordinal in the host names of {workers}, so which one would go is not known: nothing is lowered unless pods drain themselves";
     }
     also: {
         /// A supervisor has to catch up.
@@ -220,7 +228,7 @@ reasons! {
         /// An idle supervisor is left alone.
         SupervisorIdle (Idle) { supervisor: String } "{supervisor} is idle: its stream is silent, no task runs, and it starts its tasks by itself when records come";
         /// Supervisors are going to need more slots.
-        SupervisorsNext (PendingTasks) { slots: Count, supervisors: Names } "{slots} more slots are asked for by what {supervisors} should read with next";
+        SupervisorsNext (PendingTasks) { slots: Slots, supervisors: Names } "{slots} more for the tasks that {supervisors} should have next";
         /// A supervisor does not run.
         SupervisorState (NotRunning) { supervisor: String, state: String } "{supervisor} is {state}, not RUNNING: another number of tasks would not mend that";
         /// The Overlord has just started.
@@ -265,7 +273,15 @@ reasons! {
         VertexWithin (WithinTarget) { name: String, parallelism: Count, target_per_second: Rate, capacity_per_second: Maybe<Rate>, needed: Num }
             "{name} has to process {target_per_second} and can do {capacity_per_second} at parallelism {parallelism}; {needed} would do, and that is this parallelism rounded up";
         /// When streaming tasks hand over is not known.
-        HandOverUnknown (RolloverReserve) { slots: Count, supervisors: Names } "when {supervisors} hand over is not known, and {slots} more slots are needed then: nothing is lowered";
+        HandOverUnknown (RolloverReserve) { slots: Slots, supervisors: Names } "when {supervisors} hand over is not known, and that takes {slots} more: nothing is lowered";
+        /// Two workers of a pool have one ordinal.
+        OrdinalTwice (NoOrdinals) { ordinal: Count, category: String } "several workers of {category} have the ordinal {ordinal}, so which one would go is not known: nothing is lowered unless pods drain themselves";
+        /// Workers of another category have higher ordinals in the same set.
+        OrdinalsShared (NoOrdinals) { category: String } "workers of another category have higher ordinals in the same StatefulSet than those of {category}, and would go first: nothing is lowered unless pods drain themselves";
+        /// MIDAS waits until a raise has arrived, however long.
+        MidasWaits (CapacityNotArriving) { target: Count, registered: Count } "MIDAS does nothing before exactly {target} workers are registered after its last raise; {registered} are";
+        /// MIDAS's test whether a worker may be disabled.
+        MidasRoom (SpareCapacity) { candidate: Count, limit: Tasks, remaining: Tasks, disables: bool } "by MIDAS's rule {limit} fit below ordinal {candidate} and {remaining} run elsewhere (disabled when more fit: {disables})";
         /// A vertex could do with less.
         VertexSpare (SpareCapacity) { name: String, parallelism: Count, target_per_second: Rate, capacity_per_second: Maybe<Rate>, target_utilization: Share, needed: Num }
             "{name} has to process {target_per_second} and can do {capacity_per_second} at parallelism {parallelism}; {needed} would do at {target_utilization} busy";
@@ -335,6 +351,8 @@ limits! {
     ScaleDownStabilized (at) "{at} was wanted within the window";
     /// Time after the last change; passes with time.
     Cooldown (seconds) "the last change is too recent: {seconds} are left";
+    /// Nothing has been wanted for too short a time to go to zero; passes with time.
+    IdleWait (seconds) "zero has to be wanted for longer: {seconds} are left";
     /// The same-peak rule over partitions or key groups.
     EvenDistribution (at, from, to) "{from} becomes {to}, the smallest count with the same or the next lower peak over {at} partitions or key groups";
     /// Something as busy as that is not lowered, or not below what its work needs.
@@ -367,6 +385,6 @@ impl LimitCode {
     /// True for limits that pass with time: they make "no difference" a hold.
     #[must_use]
     pub const fn passes_with_time(self) -> bool {
-        matches!(self, Self::ScaleDownStabilized | Self::ScaleUpStabilized | Self::Cooldown | Self::ExcludedPeriod)
+        matches!(self, Self::ScaleDownStabilized | Self::ScaleUpStabilized | Self::Cooldown | Self::IdleWait | Self::ExcludedPeriod)
     }
 }

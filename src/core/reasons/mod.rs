@@ -12,7 +12,9 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use utoipa::ToSchema;
 
 pub use self::codes::{LimitCode, Reason, ReasonCode};
-pub use self::text::{Gone, Maybe, Names, Num, Rate, Secs, Share, Tasks, Vertices};
+pub use self::text::{
+    FreeSlots, Gone, Maybe, MoreWorkers, Names, Num, PendingTasks, Rate, Secs, Share, Slots, StartingSlots, Tasks, Vertices, WorkerSize, Workers,
+};
 use super::units::Count;
 
 /// Declares codes, their groups and meanings, the data of each and its sentence, in one place. `also` lists further

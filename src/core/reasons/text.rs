@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use crate::core::units::Duration;
+use crate::core::units::{Count, Duration};
 
 /// A plain number, at most three digits behind the point.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -87,17 +87,6 @@ impl fmt::Display for Gone {
     }
 }
 
-/// A number of tasks: "1 task", "3 tasks".
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
-pub struct Tasks(pub u64);
-
-impl fmt::Display for Tasks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.0, if self.0 == 1 { "task" } else { "tasks" })
-    }
-}
-
 /// How many vertices are meant, with the verb: "the one vertex is", "all 3 vertices are".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
@@ -136,6 +125,57 @@ impl<T: fmt::Display> fmt::Display for Maybe<T> {
 impl<T: Serialize> Serialize for Maybe<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.serialize(serializer)
+    }
+}
+
+/// Counts with their noun: "1 task", "12 tasks".
+macro_rules! counted {
+    ($( $(#[doc = $doc:literal])+ $name:ident ($none:literal, $one:literal, $many:literal); )+) => { $(
+        $(#[doc = $doc])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+        #[serde(transparent)]
+        pub struct $name(pub Count);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self.0 {
+                    0 => f.write_str($none),
+                    1 => write!(f, "1 {}", $one),
+                    more => write!(f, "{more} {}", $many),
+                }
+            }
+        }
+    )+ };
+}
+
+counted! {
+    /// Running tasks.
+    Tasks("0 tasks", "task", "tasks");
+    /// Tasks that wait for a slot.
+    PendingTasks("0 pending tasks", "pending task", "pending tasks");
+    /// Task slots.
+    Slots("0 slots", "slot", "slots");
+    /// Task slots that can be had now.
+    FreeSlots("0 usable free slots", "usable free slot", "usable free slots");
+    /// Task slots of workers that start.
+    StartingSlots("0 starting slots", "starting slot", "starting slots");
+    /// Workers.
+    Workers("0 workers", "worker", "workers");
+    /// Workers to be added.
+    MoreWorkers("no more workers", "more worker", "more workers");
+}
+
+/// The slots of a worker, where they are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct WorkerSize(pub Option<Count>);
+
+impl fmt::Display for WorkerSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(slots) => Slots(slots).fmt(f),
+            None => f.write_str("a size that is not known yet"),
+        }
     }
 }
 
@@ -178,6 +218,7 @@ mod tests {
         assert_eq!((Tasks(1).to_string(), Tasks(0).to_string()), ("1 task".to_owned(), "0 tasks".to_owned()));
         assert_eq!((Vertices(1).to_string(), Vertices(3).to_string()), ("the one vertex is".to_owned(), "all 3 vertices are".to_owned()));
         assert_eq!(Maybe::<Num>(None).to_string(), "unknown");
+        assert_eq!((Tasks(1).to_string(), Slots(2).to_string(), MoreWorkers(0).to_string()), ("1 task".into(), "2 slots".into(), "no more workers".into()));
         assert_eq!(Names(vec!["a".into(), "b".into()]).to_string(), "a, b");
     }
 }

@@ -5,6 +5,7 @@
 //! posted form, so that any decision can be saved, edited and asked again.
 
 mod check;
+mod misfit;
 mod parse;
 
 use std::sync::Arc;

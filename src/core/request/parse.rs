@@ -1,16 +1,17 @@
 //! From bytes to a checked [`Request`].
 //!
 //! The body is read in two passes. The first only finds the members; the second reads each by its kind, straight into
-//! its type. When a member does not fit, a slower third pass reads it again as a tree: each misfit is noted with its
-//! path and removed, until the rest fits, so that a caller sees all problems at once and not one after the other.
+//! its type. When a member does not fit, a slower third pass sifts it as a tree (`misfit`), and what of it fits is
+//! checked like the rest: a member that is not known, or one wrong value, hides no other problem.
 
-use std::fmt::Write;
+use std::fmt;
 
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Value, from_str};
 
+use super::misfit::{self, MOST_PROBLEMS, Sifted};
 use super::{Failure, Kind, Readings, Replicas, Request, Series, check};
 use crate::core::memory::{self, Memory};
 use crate::core::policy::PolicyInput;
@@ -21,8 +22,6 @@ use crate::core::units::Timestamp;
 pub const MOST_HISTORY: usize = 1_000;
 /// The most requests in one array.
 pub const MOST_REQUESTS: usize = 1_000;
-/// The most problems that are listed.
-const MOST_PROBLEMS: usize = 100;
 
 /// Why a body is not judged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,27 +37,59 @@ pub enum Refusal {
     KindNotSupported(String),
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+/// The members of a request.
+const MEMBERS: [&str; 9] = ["kind", "name", "now", "replicas", "snapshot", "failure", "history", "policy", "memory"];
+
+/// The members as they stand in the text, and what else stands there.
+#[derive(Default)]
 struct Members<'a> {
-    #[serde(borrow)]
-    kind: Option<&'a RawValue>,
-    #[serde(borrow)]
-    name: Option<&'a RawValue>,
-    #[serde(borrow)]
-    now: Option<&'a RawValue>,
-    #[serde(borrow)]
-    replicas: Option<&'a RawValue>,
-    #[serde(borrow)]
-    snapshot: Option<&'a RawValue>,
-    #[serde(borrow)]
-    failure: Option<&'a RawValue>,
-    #[serde(borrow)]
-    history: Option<&'a RawValue>,
-    #[serde(borrow)]
-    policy: Option<&'a RawValue>,
-    #[serde(borrow)]
-    memory: Option<&'a RawValue>,
+    known: [Option<&'a RawValue>; MEMBERS.len()],
+    unknown: Vec<String>,
+    twice: Vec<&'static str>,
+}
+
+impl<'a> Members<'a> {
+    fn get(&self, name: &str) -> Option<&'a RawValue> {
+        MEMBERS.iter().zip(self.known).find(|(known, _)| **known == name).and_then(|(_, raw)| raw)
+    }
+
+    /// What stands in the text and is no member, or is one for the second time.
+    fn problems(&self) -> Vec<Problem> {
+        let unknown = self.unknown.iter().map(|key| Problem::new(key.as_str(), format!("is not known: expected one of {}", MEMBERS.join(", "))));
+        let twice = self.twice.iter().map(|key| Problem::new(*key, "stands twice: expected each member once"));
+        unknown.chain(twice).take(MOST_PROBLEMS).collect()
+    }
+}
+
+impl<'a> Deserialize<'a> for Members<'a> {
+    fn deserialize<D: Deserializer<'a>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl<'a> Visitor<'a> for Reader {
+            type Value = Members<'a>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Members::default();
+                while let Some(key) = map.next_key::<String>()? {
+                    let Some((name, place)) = MEMBERS.into_iter().zip(&mut members.known).find(|(name, _)| *name == key) else {
+                        map.next_value::<IgnoredAny>()?;
+                        members.unknown.push(key);
+                        continue;
+                    };
+                    let value = map.next_value()?;
+                    if place.replace(value).is_some() {
+                        members.twice.push(name);
+                    }
+                }
+                Ok(members)
+            }
+        }
+        deserializer.deserialize_map(Reader)
+    }
 }
 
 /// Reads a body that is one request. `clock` stands for `now` where the body names none.
@@ -90,105 +121,87 @@ pub enum Batch {
 }
 
 fn parse_str(text: &str, clock: Timestamp) -> Result<Request, Refusal> {
-    let mut problems = Vec::new();
     let Ok(members) = from_str::<Members<'_>>(text) else {
-        // Either no JSON at all, or JSON of another form: the tree tells which, and lists unknown members
-        let tree: Value = from_str::<&RawValue>(text).and_then(|raw| from_str(raw.get())).map_err(|error| Refusal::NotJson(error.to_string()))?;
-        return Err(Refusal::Invalid(members_problems(&tree)));
+        // either no JSON at all, or JSON that is no object
+        from_str::<&RawValue>(text).map_err(|error| Refusal::NotJson(error.to_string()))?;
+        return Err(Refusal::Invalid(vec![Problem::new("", "is not an object: expected a request, or an array of requests")]));
     };
-    let kind = if let Some(name) = read::<String>(members.kind, "kind", &mut problems) {
-        Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or(Refusal::KindNotSupported(name))?
-    } else {
-        if problems.is_empty() {
-            problems.push(Problem::new("kind", "is missing: expected one of druidWorkers, druidSupervisor, flinkJob, backlog"));
-        }
-        return Err(Refusal::Invalid(problems));
-    };
-    let name = read::<String>(members.name, "name", &mut problems);
-    let now = read(members.now, "now", &mut problems).unwrap_or(clock);
-    let replicas: Replicas = read(members.replicas, "replicas", &mut problems).unwrap_or_default();
+    let mut problems = members.problems();
+    let named = read::<String>(members.get("kind"), "kind", &mut problems);
+    if named.is_none() && !problems.iter().any(|problem| problem.path == "kind") {
+        problems.push(Problem::new("kind", "is missing: expected one of druidWorkers, druidSupervisor, flinkJob, backlog"));
+    }
+    let of_name = |name: String| Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or(Refusal::KindNotSupported(name));
+    let kind = named.map(of_name).transpose()?;
+    let name = read::<String>(members.get("name"), "name", &mut problems);
+    let now = read(members.get("now"), "now", &mut problems).unwrap_or(clock);
+    let replicas: Replicas = read(members.get("replicas"), "replicas", &mut problems).unwrap_or_default();
     check::replicas(&replicas, &mut problems);
-    let failure: Option<Failure> = read(members.failure, "failure", &mut problems);
-    let given: PolicyInput = read(members.policy, "policy", &mut problems).unwrap_or_default();
+    let failure: Option<Failure> = read(members.get("failure"), "failure", &mut problems);
+    let before_policy = problems.len();
+    let given: PolicyInput = read(members.get("policy"), "policy", &mut problems).unwrap_or_default();
+    // without the kind, neither the readings nor the meaning of the policy can be judged
+    let Some(kind) = kind else { return Err(invalid(problems)) };
+    let policy = if problems.len() == before_policy { given.resolve(kind) } else { Err(given.faults(kind)) };
+    let policy = policy.map_err(|found| add(&mut problems, found.into_iter().map(|problem| problem.under("policy")))).ok();
     let readings = match kind {
         Kind::DruidWorkers => Readings::DruidWorkers(series(&members, &mut problems)),
         Kind::DruidSupervisor => Readings::DruidSupervisor(series(&members, &mut problems)),
         Kind::FlinkJob => Readings::FlinkJob(series(&members, &mut problems)),
         Kind::Backlog => Readings::Backlog(series(&members, &mut problems)),
     };
-    let (memory, memory_ignored) = read_memory(members.memory, kind, now, &readings, &mut problems);
-    let policy = match given.resolve(kind) {
-        Ok(policy) => Some(policy),
-        Err(found) => {
-            problems.extend(found.into_iter().map(|problem| problem.under("policy")));
-            None
-        }
-    };
-    check::readings(&readings, &mut problems);
+    let mut found = Vec::new();
+    check::readings(&readings, &mut found);
+    add(&mut problems, found);
+    let (memory, memory_ignored) = read_memory(members.get("memory"), kind, now, &readings, &mut problems);
     match policy {
         Some(policy) if problems.is_empty() => Ok(Request { name, now, replicas, failure, readings, given, policy, memory, memory_ignored }),
-        _ => {
-            problems.truncate(MOST_PROBLEMS);
-            Err(Refusal::Invalid(problems))
-        }
+        _ => Err(invalid(problems)),
     }
 }
 
-/// The problems of a body that is JSON, but not an object of the known members.
-fn members_problems(tree: &Value) -> Vec<Problem> {
-    const KNOWN: [&str; 9] = ["kind", "name", "now", "replicas", "snapshot", "failure", "history", "policy", "memory"];
-    let Some(object) = tree.as_object() else {
-        return vec![Problem::new("", "is not an object: expected a request, or an array of requests")];
-    };
-    let mut problems: Vec<Problem> = object
-        .keys()
-        .filter(|key| !KNOWN.contains(&key.as_str()))
-        .map(|key| Problem::new(key.as_str(), format!("is not known: expected one of {}", KNOWN.join(", "))))
-        .collect();
-    if problems.is_empty() {
-        problems.push(Problem::new("", "has a member twice: expected each member once"));
-    }
+fn invalid(mut problems: Vec<Problem>) -> Refusal {
     problems.truncate(MOST_PROBLEMS);
-    problems
+    Refusal::Invalid(problems)
+}
+
+/// Adds what is not only the consequence of a problem that is already there.
+fn add(problems: &mut Vec<Problem>, found: impl IntoIterator<Item = Problem>) {
+    for problem in found {
+        let follows = |known: &Problem| problem.path.strip_prefix(known.path.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
+        if !problems.iter().any(follows) {
+            problems.push(problem);
+        }
+    }
 }
 
 fn series<S: DeserializeOwned>(members: &Members<'_>, problems: &mut Vec<Problem>) -> Series<S> {
-    let latest = read(members.snapshot, "snapshot", problems);
-    let history: Vec<std::sync::Arc<S>> = read(members.history, "history", problems).unwrap_or_default();
+    let latest = read(members.get("snapshot"), "snapshot", problems);
+    let history: Vec<std::sync::Arc<S>> = read(members.get("history"), "history", problems).unwrap_or_default();
     if history.len() > MOST_HISTORY {
         problems.push(Problem::new("history", format!("{} readings are too many: expected at most {MOST_HISTORY}", history.len())));
     }
     Series { latest: latest.map(std::sync::Arc::new), history }
 }
 
-/// Reads a member; absent and null are `None`.
+/// Reads a member; absent and null are `None`. Of one that does not fit, what fits is given for further checks.
 fn read<T: DeserializeOwned>(raw: Option<&RawValue>, path: &str, problems: &mut Vec<Problem>) -> Option<T> {
     let raw = raw?;
     if let Ok(value) = from_str::<Option<T>>(raw.get()) {
         return value;
     }
-    match from_str::<Value>(raw.get()) {
-        Ok(tree) => {
-            let found = all_problems::<T>(tree);
-            if found.is_empty() {
-                // a tree holds each key once, so a key that stands twice is only seen in the text
-                problems.push(Problem::new(path, text_problem::<T>(raw.get())));
-            }
-            problems.extend(found.into_iter().map(|problem| problem.under(path)));
-        }
-        // for example a number beyond what a double can hold
-        Err(error) => problems.push(Problem::new(path, in_words(&error.to_string()))),
+    let mut found = Vec::new();
+    let sifted = misfit::tree(raw.get(), &mut found).map(misfit::sift::<T>);
+    let rest = sifted.and_then(|Sifted { rest, problems }| {
+        add(&mut found, problems);
+        rest
+    });
+    if found.is_empty() {
+        // a tree holds each key once, so a key that stands twice is only seen in the text
+        found.push(Problem::new("", misfit::text_problem::<T>(raw.get())));
     }
-    None
-}
-
-/// What is wrong with a text whose tree is fine.
-fn text_problem<T: DeserializeOwned>(text: &str) -> String {
-    let mut reader = serde_json::Deserializer::from_str(text);
-    let Err(error) = serde_path_to_error::deserialize::<_, Option<T>>(&mut reader) else { return "does not fit: expected another form".to_owned() };
-    let inside = error.path().to_string();
-    let message = in_words(&error.inner().to_string());
-    if inside == "." { message } else { format!("{message}, in {inside}") }
+    problems.extend(found.into_iter().map(|problem| problem.under(path)));
+    rest
 }
 
 fn read_memory(raw: Option<&RawValue>, kind: Kind, now: Timestamp, readings: &Readings, problems: &mut Vec<Problem>) -> (Option<Memory>, Option<String>) {
@@ -221,114 +234,5 @@ fn read_memory(raw: Option<&RawValue>, kind: Kind, now: Timestamp, readings: &Re
 
 /// Checks a value that stands in for a member, for example a policy that was merged.
 pub fn parse_value<T: DeserializeOwned>(tree: Value) -> Result<T, Vec<Problem>> {
-    T::deserialize(&tree).map_err(|_| all_problems::<T>(tree))
-}
-
-/// All misfits of a tree: each is noted and removed until the rest fits, or until nothing is left to remove.
-fn all_problems<T: DeserializeOwned>(mut tree: Value) -> Vec<Problem> {
-    let mut problems: Vec<Problem> = Vec::new();
-    while problems.len() < MOST_PROBLEMS {
-        let Err(error) = serde_path_to_error::deserialize::<_, T>(&tree) else { break };
-        let path: Vec<Segment> = error.path().iter().filter_map(Segment::from).collect();
-        let text = error.inner().to_string();
-        if let Some(field) = missing_field(&text) {
-            let at = join(&path, Some(field));
-            // a field that was removed here as a misfit is missing by our own doing
-            if !problems.iter().any(|problem| problem.path == at) {
-                problems.push(Problem::new(at, "is missing"));
-            }
-            if !remove(&mut tree, &path) {
-                break;
-            }
-            continue;
-        }
-        problems.push(Problem::new(join(&path, None), in_words(&text)));
-        if !remove(&mut tree, &path) {
-            break;
-        }
-    }
-    problems
-}
-
-enum Segment {
-    Key(String),
-    Index(usize),
-}
-
-impl Segment {
-    fn from(segment: &serde_path_to_error::Segment) -> Option<Self> {
-        match segment {
-            serde_path_to_error::Segment::Seq { index } => Some(Self::Index(*index)),
-            serde_path_to_error::Segment::Map { key } | serde_path_to_error::Segment::Enum { variant: key } => Some(Self::Key(key.clone())),
-            serde_path_to_error::Segment::Unknown => None,
-        }
-    }
-}
-
-fn join(path: &[Segment], last: Option<&str>) -> String {
-    let mut text = String::new();
-    for segment in path {
-        match segment {
-            // writing to a String cannot fail
-            Segment::Index(index) => _ = write!(text, "[{index}]"),
-            Segment::Key(key) => {
-                if !text.is_empty() {
-                    text.push('.');
-                }
-                text.push_str(key);
-            }
-        }
-    }
-    if let Some(last) = last {
-        if !text.is_empty() {
-            text.push('.');
-        }
-        text.push_str(last);
-    }
-    text
-}
-
-/// Takes the value at `path` out of the tree; an element of an array becomes null so that later indices keep their
-/// meaning, and where null does not fit either, the whole array goes.
-fn remove(tree: &mut Value, path: &[Segment]) -> bool {
-    let Some((last, parents)) = path.split_last() else { return false };
-    let mut node = &mut *tree;
-    for segment in parents {
-        let next = match segment {
-            Segment::Key(key) => node.get_mut(key.as_str()),
-            Segment::Index(index) => node.get_mut(*index),
-        };
-        match next {
-            Some(next) => node = next,
-            None => return false,
-        }
-    }
-    match (node, last) {
-        (Value::Object(object), Segment::Key(key)) => object.remove(key).is_some(),
-        (Value::Array(items), Segment::Index(index)) => match items.get_mut(*index) {
-            Some(item) if !item.is_null() => {
-                *item = Value::Null;
-                true
-            }
-            _ => remove(tree, parents),
-        },
-        _ => false,
-    }
-}
-
-fn missing_field(text: &str) -> Option<&str> {
-    text.strip_prefix("missing field `")?.split('`').next()
-}
-
-/// The deserializer's words for types, said for people.
-fn in_words(text: &str) -> String {
-    text.replace("expected u64", "expected a whole number of at least 0")
-        .replace("expected u32", "expected a whole number of at least 0")
-        .replace("expected i64", "expected a whole number")
-        .replace("expected f64", "expected a number")
-        .replace("expected a borrowed string", "expected text")
-        .replace("expected a string", "expected text")
-        .replace("invalid type: ", "")
-        .replace("invalid value: ", "")
-        .replace("floating point `", "number `")
+    T::deserialize(&tree).map_err(|_| misfit::sift::<T>(tree).problems)
 }

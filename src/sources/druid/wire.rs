@@ -218,6 +218,7 @@ impl SupervisorRow {
         let io = spec.inner.and_then(|inner| inner.io_config).or(spec.io_config)?;
         let streaming = Streaming {
             supervisor: self.id,
+            category: None,
             task_count: io.task_count.unwrap_or(1),
             replicas: io.replicas.unwrap_or(1),
             stop_task_count: io.stop_task_count,

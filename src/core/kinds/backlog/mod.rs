@@ -104,7 +104,7 @@ fn judge(case: &Case<'_>, series: &Series<BacklogSnapshot>, reading: &BacklogSna
     }
     if ceil_count(wish) == 0 && case.min == 0 {
         let idle = case.idle_seconds(series, |reading| reading.is_quiet(case.policy));
-        judged.idle_for(idle, case.policy.idle_before_zero);
+        judged.idle_for(idle, case.policy);
     }
     judged.wish = Some(wish);
     keep_numbers(case, trust, demand, judged);

@@ -1,96 +1,117 @@
 //! Lowering without killing: which workers go, what still runs there, and what has to happen first.
 //!
-//! A `StatefulSet` always removes its highest ordinal. So the count may fall to `n` only when every worker of an ordinal of
-//! at least `n` has been disabled *and* is empty. Empty but enabled is not enough: a task may be assigned between
-//! the reading and the removal. With `drain: preStop` the pods see to that themselves.
+//! A `StatefulSet` always removes its highest ordinal. So the count may fall to `n` only when every worker of a rank of at
+//! least `n` has been disabled *and* is empty. Empty but enabled is not enough: a task may be assigned between the
+//! reading and the removal. With `drain: preStop` the pods see to that themselves, and the count falls as far as what
+//! runs fits on those that stay.
 //!
-//! Everything is read from Druid anew each time and nothing from memory: a restart forgets no drain. Publishing is
-//! work: a task that reads no more may still need half an hour to publish its segments.
+//! Workers that stay take tasks: as many as the minimum asks for, and as many as the slots in use need. A drain is
+//! cancelled for that before anything is bought. Everything is read from Druid anew each time and nothing from memory: a
+//! restart forgets no drain. Publishing is work: a task that reads no more may still need half an hour for it.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::counts::Counts;
-use super::pool::Pool;
-use super::{DruidWorkersSnapshot, Worker};
+use super::Worker;
+use super::fit::Fit;
+use super::need::View;
+use super::pool::{Seat, takes_tasks};
 use crate::core::advice::{Action, ActionKind, ApiCall, WorkerRef};
-use crate::core::policy::{Drain, Policy};
-use crate::core::reasons::{Maybe, Reason, Secs};
+use crate::core::policy::Drain;
+use crate::core::reasons::{FreeSlots, Maybe, Reason, Secs, Tasks};
 use crate::core::units::Count;
 
 /// What cannot stand in a part of a path as it is.
 const NOT_IN_A_PATH: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 
-/// The smallest safe count at or above `target`, with the reasons and the steps that lead further down.
-pub fn hold_back(
-    policy: &Policy,
-    reading: &DruidWorkersSnapshot,
-    pool: &Pool<'_>,
-    counts: &Counts,
-    min: Count,
-    target: Count,
-    reasons: &mut Vec<Reason>,
-    actions: &mut Vec<Action>,
-) -> Count {
-    if target >= counts.current || policy.druid.drain == Drain::PreStop {
+/// The smallest safe count at or above `target`, with the reasons and the steps that lead there.
+pub fn plan(fit: &Fit<'_, '_>, view: &View, target: Count, reasons: &mut Vec<Reason>, actions: &mut Vec<Action>) -> Count {
+    let enabled = keep_enough(fit, view, target, reasons, actions);
+    if target >= fit.counts.current {
         return target;
     }
-    if pool.workers.iter().any(|worker| worker.ordinal().is_none()) {
-        reasons.push(Reason::NoOrdinals { workers: counts.registered });
-        return counts.current;
+    if fit.case.policy.druid.drain == Drain::PreStop {
+        return by_themselves(fit, view, target, reasons);
     }
-    let mut safe = counts.current;
-    let mut blocker: Option<&Worker> = None;
-    while safe > target {
-        match pool.workers.iter().find(|worker| worker.ordinal() == Some(safe - 1)) {
-            // a pod that is not registered and not ready holds no work
-            None => safe -= 1,
-            Some(worker) if !worker.enabled && worker.busy() == 0 => safe -= 1,
-            Some(worker) => {
-                blocker = Some(worker);
-                break;
-            }
-        }
+    if let Some(reason) = &fit.pool.unclear {
+        reasons.push(reason.clone());
+        return fit.counts.current;
     }
-    // disabling must leave the minimum of workers that take tasks, scheduled floors included
-    let min = min.max(policy.min);
-    let going = |worker: &&Worker| worker.ordinal().is_some_and(|ordinal| ordinal >= target && ordinal < safe);
-    let mut enabled = pool.workers.iter().filter(|worker| worker.enabled).count() as Count;
-    let mut instead = pool.workers.iter().filter(|worker| !worker.enabled && worker.ordinal().is_some_and(|ordinal| ordinal < target));
-    for worker in pool.workers.iter().rev().copied().filter(going) {
-        if worker.enabled {
-            if enabled <= min {
-                // one that stays takes the place of the one that goes
-                let Some(other) = instead.next() else { continue };
-                actions.push(enable(other));
-                enabled += 1;
-            }
-            enabled -= 1;
+    let goes = |worker: &&Seat<'_>| worker.rank >= target;
+    let mut left: Count = fit.pool.workers.iter().filter(goes).filter(|worker| worker.enabled).count() as Count + enabled;
+    for worker in fit.pool.workers.iter().rev().filter(goes) {
+        // disabling must leave the minimum of workers that take tasks
+        if worker.enabled && left > fit.case.min {
+            left -= 1;
             actions.push(disable(worker));
-        } else if worker.busy() > 0 {
+        } else if !worker.enabled && worker.busy() > 0 {
             actions.push(wait(worker));
         }
     }
-    if let Some(worker) = blocker {
-        reasons.push(why_not(worker));
-        if let Some(strategy) = reading.select_strategy.as_ref().filter(|strategy| !strategy.starts_with("fillCapacity"))
-            && worker.busy() > 0
-        {
-            reasons.insert(0, Reason::SelectStrategy { strategy: strategy.clone() });
+    let is_done = |worker: &Seat<'_>| !worker.enabled && worker.busy() == 0;
+    // a pod that is not registered and not ready holds no work; one that is going already may still hold some
+    let Some(blocker) = fit.pool.workers.iter().rev().filter(goes).find(|worker| !is_done(worker)) else { return target };
+    say_why(fit, blocker, reasons);
+    blocker.rank.saturating_add(1).clamp(target, fit.counts.current)
+}
+
+/// Enables workers that stay and do not take tasks, lowest rank first, until the minimum does and what runs has its
+/// headroom. Answers how many take tasks then.
+fn keep_enough(fit: &Fit<'_, '_>, view: &View, target: Count, reasons: &mut Vec<Reason>, actions: &mut Vec<Action>) -> Count {
+    let stays = |worker: &&Seat<'_>| worker.rank < target && fit.counts.stays(worker);
+    let takes = |worker: &Seat<'_>| takes_tasks(worker, fit.case.now, fit.reading) || view.enabled_again.contains(&worker.rank);
+    let (mut count, mut capacity): (Count, Count) = (0, 0);
+    for worker in fit.pool.workers.iter().filter(stays).filter(|worker| takes(worker)) {
+        count += 1;
+        capacity = capacity.saturating_add(worker.capacity);
+    }
+    for worker in fit.pool.workers.iter().filter(stays).filter(|worker| !takes(worker) && !worker.enabled && fit.can_have_tasks(worker)) {
+        if count >= fit.case.min && fit.is_enough(capacity, view.held) {
+            break;
         }
+        count += 1;
+        capacity = capacity.saturating_add(worker.capacity);
+        reasons.push(Reason::WorkerReenabled { worker: worker.host.clone(), free_slots: FreeSlots(worker.capacity.saturating_sub(worker.busy())) });
+        actions.push(enable(worker));
+    }
+    count
+}
+
+/// The count under `preStop`: as low as what runs fits, with the minimum of workers that take tasks.
+fn by_themselves(fit: &Fit<'_, '_>, view: &View, target: Count, reasons: &mut Vec<Reason>) -> Count {
+    let current = fit.counts.current;
+    let mut safe = target.max(view.needed.min(current));
+    let taking = |count: Count| fit.pool.workers.iter().filter(|worker| worker.rank < count && takes_tasks(worker, fit.case.now, fit.reading)).count() as Count;
+    while safe < current && taking(safe) < fit.case.min {
+        safe += 1;
+    }
+    if safe > target
+        && let Some(worker) = fit.pool.workers.iter().rev().find(|worker| worker.rank < safe)
+    {
+        say_why(fit, worker, reasons);
     }
     safe
 }
 
+/// Why a worker cannot go: the select strategy first where it is what keeps workers from becoming empty.
+fn say_why(fit: &Fit<'_, '_>, worker: &Worker, reasons: &mut Vec<Reason>) {
+    let spreads = fit.reading.select_strategy.as_ref().filter(|strategy| !strategy.starts_with("fillCapacity"));
+    if let Some(strategy) = spreads.filter(|_| worker.busy() > 0) {
+        reasons.push(Reason::SelectStrategy { strategy: strategy.clone() });
+    }
+    reasons.push(why_not(worker));
+}
+
 fn why_not(worker: &Worker) -> Reason {
     let host = worker.host.clone();
+    let drain_seconds = Maybe(worker.drain_seconds().map(Secs));
     if worker.publishing() > 0 {
-        Reason::PublishingTasks { worker: host, tasks: worker.publishing() }
+        Reason::PublishingTasks { worker: host, tasks: Tasks(worker.publishing()) }
     } else if worker.busy() == 0 {
         Reason::NotYetDisabled { worker: host }
     } else if worker.enabled {
-        Reason::BusyWorker { worker: host, tasks: worker.busy(), drain_seconds: Maybe(worker.drain_seconds().map(Secs)) }
+        Reason::BusyWorker { worker: host, tasks: Tasks(worker.busy()), drain_seconds }
     } else {
-        Reason::Draining { worker: host, tasks: worker.busy() }
+        Reason::Draining { worker: host, tasks: Tasks(worker.busy()), drain_seconds }
     }
 }
 
@@ -100,12 +121,13 @@ fn call(worker: &Worker, verb: &str) -> ApiCall {
     ApiCall { method: "POST", path: format!("/druid/indexer/v1/worker/{host}/{verb}"), body: None }
 }
 
-fn disable(worker: &Worker) -> Action {
+/// The step that keeps new tasks off a worker.
+#[must_use]
+pub fn disable(worker: &Worker) -> Action {
     let message = if worker.busy() == 0 {
         format!("disable {}: it is empty, and must not be given a task before it goes", worker.host)
     } else {
-        let until = worker.drain_seconds().map_or_else(|| "at an unknown time".to_owned(), |seconds| format!("in about {}", Secs(seconds)));
-        format!("disable {}: its {} tasks run on, and it is empty {until}", worker.host, worker.busy())
+        format!("disable {}: it finishes {} and is then empty, {}", worker.host, Tasks(worker.busy()), until(worker))
     };
     Action { worker: Some(worker_ref(worker)), request: Some(call(worker, "disable")), ..Action::new(ActionKind::DisableWorker, message) }
 }
@@ -113,14 +135,22 @@ fn disable(worker: &Worker) -> Action {
 /// The step that gives a draining worker tasks again.
 #[must_use]
 pub fn enable(worker: &Worker) -> Action {
-    let message = format!("enable {} again: it has {} free slots", worker.host, worker.capacity.saturating_sub(worker.busy()));
+    let message = format!("enable {} again: it has {}", worker.host, FreeSlots(worker.capacity.saturating_sub(worker.busy())));
     Action { worker: Some(worker_ref(worker)), request: Some(call(worker, "enable")), ..Action::new(ActionKind::EnableWorker, message) }
 }
 
 fn wait(worker: &Worker) -> Action {
-    let until = worker.drain_seconds().map_or_else(|| "an unknown time".to_owned(), |seconds| Secs(seconds).to_string());
-    let message = format!("wait until the {} tasks of {} have ended, in {until}", worker.busy(), worker.host);
+    let message = format!("wait until {} has finished {}, {}", worker.host, Tasks(worker.busy()), until(worker));
     Action { worker: Some(worker_ref(worker)), ..Action::new(ActionKind::WaitForDrain, message) }
+}
+
+/// When its last task ends; a task that reads still publishes after that.
+fn until(worker: &Worker) -> String {
+    match worker.drain_seconds() {
+        None => "at an unknown time".to_owned(),
+        Some(seconds) if worker.is_reading() => format!("in about {} and the time to publish", Secs(seconds)),
+        Some(seconds) => format!("in about {}", Secs(seconds)),
+    }
 }
 
 /// How an action names a worker.

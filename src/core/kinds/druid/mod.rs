@@ -3,7 +3,7 @@
 //! The wish upwards is what the pending tasks need beyond the slots that can be had without buying: usable free slots
 //! first, then draining workers that are enabled again, then workers that are starting, and only then new ones; all
 //! pending tasks are packed at once. The wish downwards is the smallest number of the lowest ordinals whose slots hold,
-//! within the headroom, everything that runs and waits. Why not `registered + ceil(pending / slots)`, as MIDAS has it:
+//! within the headroom, everything that runs (see `fit`), once nothing waits. Why not `registered + ceil(pending / slots)`, as MIDAS has it:
 //! it buys for tasks that fit, and takes a missing worker for one that was never wanted.
 //!
 //! Nothing that runs is ever killed: see `drain`. At start, workers are credited until `startup` has passed; an idle
@@ -12,6 +12,8 @@
 
 mod counts;
 mod drain;
+mod fit;
+pub mod midas;
 mod need;
 mod packing;
 mod pool;
@@ -21,12 +23,13 @@ mod total;
 pub use self::reading::*;
 
 use self::counts::Counts;
+use self::fit::Fit;
 use self::need::View;
-use self::pool::Pool;
+use self::pool::{Pool, Pools, takes_tasks};
 use crate::core::advice::{Advice, Input, InputState, Part, Unit};
 use crate::core::decide::{Case, Judged, conclude};
-use crate::core::policy::{Policy, PoolInput};
-use crate::core::reasons::{Names, Reason};
+use crate::core::policy::{Policy, PoolInput, Sizing};
+use crate::core::reasons::{Names, PendingTasks, Reason, Slots};
 use crate::core::request::{Request, Series};
 use crate::core::trust::{self, Trust};
 use crate::core::units::{Count, Timestamp, as_f64};
@@ -51,12 +54,19 @@ pub fn advise(request: &Request, series: &Series<DruidWorkersSnapshot>) -> Advic
         }
         return conclude(&case, &trust, judged, |count, _, _| count);
     };
-    let (pools, elsewhere) = Pool::split(workers, pending, &case.policy.druid);
+    if case.policy.druid.sizing == Sizing::Midas {
+        return midas::advise(&case, &trust, series, workers, pending);
+    }
+    let Pools { pools, said } = Pool::split(reading, workers, pending, &case.policy.druid, case.now);
     let mut advice = match pools.as_slice() {
         [pool] => one_pool(&case, &trust, series, reading, pool, request.replicas.spec),
         pools => many_pools(&case, &trust, series, reading, pools),
     };
-    advice.reasons.extend(elsewhere);
+    advice.reasons.extend(said);
+    let fields = request.given.without_effect(crate::core::kind::Kind::DruidWorkers);
+    if !fields.is_empty() {
+        advice.reasons.push(Reason::PolicyWithoutEffect { fields: Names(fields) });
+    }
     advice
 }
 
@@ -92,14 +102,14 @@ fn one_pool(
     judged.hold.extend(case.older_than_change(trust));
     judged.no_lower.extend(case.window_not_full(series, policy.scale_down.stabilization));
     judged.complete = true;
-    let counts = Counts::of(&case, pool, spec);
-    let view = View::of(&case, reading, pool, &counts);
+    let counts = Counts::of(&case, series, pool, spec);
+    let view = View::of(&case, series, reading, pool, &counts);
+    let fit = Fit { case: &case, reading, pool, counts: &counts };
     judged.current = Some(counts.current);
-    judged.past = past(&case, series, pool);
+    judged.past = past(&fit, series);
     view.fill(&case, series, &mut judged);
-    inputs(&mut judged, trust, reading, pool, &view);
-    let mut advice =
-        conclude(&case, trust, judged, |target, reasons, actions| drain::hold_back(&policy, reading, pool, &counts, case.min, target, reasons, actions));
+    inputs(&mut judged, trust, &fit, view.free_slots);
+    let mut advice = conclude(&case, trust, judged, |target, reasons, actions| drain::plan(&fit, &view, target, reasons, actions));
     advice.parts = vec![part(&advice, pool)];
     advice
 }
@@ -118,13 +128,15 @@ fn many_pools(case: &Case<'_>, trust: &Trust, series: &Series<DruidWorkersSnapsh
         let mut memory = case.memory.cloned();
         if let Some(memory) = &mut memory {
             memory.wishes = memory.parts.get(&pool.category).map(|part| part.wishes.clone()).unwrap_or_default();
+            // what was recommended for the target tells nothing of one pool
+            memory.recommended = None;
         }
         let of_pool = Case { memory: memory.as_ref(), min: 0, ..clone(case) };
         answers.push(one_pool(&of_pool, trust, series, reading, pool, None));
     }
     let mut advice = total::sum(case, reading, answers);
     if foreign.1 > 0 {
-        advice.reasons.push(Reason::NotPlaceable { tasks: foreign.0, slots: foreign.1 });
+        advice.reasons.push(Reason::NotPlaceable { tasks: PendingTasks(foreign.0), slots: Slots(foreign.1) });
     }
     advice
 }
@@ -148,18 +160,13 @@ const fn clone<'a>(case: &Case<'a>) -> Case<'a> {
 }
 
 /// How many workers earlier readings would have asked for.
-fn past(case: &Case<'_>, series: &Series<DruidWorkersSnapshot>, pool: &Pool<'_>) -> Vec<(Timestamp, Count)> {
-    let of = |reading: &DruidWorkersSnapshot| {
-        let (workers, pending) = (reading.workers.as_deref()?, reading.pending.as_ref()?);
-        let (pools, _) = Pool::split(workers, pending, &case.policy.druid);
-        let then = pools.into_iter().find(|then| then.category == pool.category)?;
-        let slots = then.used().saturating_add(then.pending_slots());
-        Some(pool.smallest_holding(case.now, reading, slots, case.policy.druid.headroom_ratio))
-    };
-    series.history.iter().filter_map(|reading| Some((trust::measured_at(reading.as_ref(), case.now), of(reading)?))).collect()
+fn past(fit: &Fit<'_, '_>, series: &Series<DruidWorkersSnapshot>) -> Vec<(Timestamp, Count)> {
+    let now = fit.case.now;
+    series.history.iter().filter_map(|reading| Some((trust::measured_at(reading.as_ref(), now), fit::smallest(fit, fit.pool.slots_then(reading)?)))).collect()
 }
 
-fn inputs(judged: &mut Judged, trust: &Trust, reading: &DruidWorkersSnapshot, pool: &Pool<'_>, view: &View) {
+fn inputs(judged: &mut Judged, trust: &Trust, fit: &Fit<'_, '_>, free_slots: Count) {
+    let Fit { case, reading, pool, .. } = *fit;
     let mut add = |name, value: Option<Count>| {
         let state = if value.is_some() { InputState::Fresh } else { InputState::Missing };
         judged.inputs.push(Input { name, value: value.map(as_f64), age_seconds: trust.age_seconds, state });
@@ -167,9 +174,11 @@ fn inputs(judged: &mut Judged, trust: &Trust, reading: &DruidWorkersSnapshot, po
     add("pendingTasks", Some(pool.pending_tasks()));
     add("pendingSlots", Some(pool.pending_slots()));
     add("usedSlots", Some(pool.used()));
-    add("freeSlots", Some(view.free_slots));
+    add("freeSlots", Some(free_slots));
+    add("wantedReplicas", case.request.replicas.spec);
+    add("readyPods", case.request.replicas.ready);
     add("registeredWorkers", Some(pool.workers.len() as Count));
-    add("enabledWorkers", Some(pool.workers.iter().filter(|worker| worker.enabled).count() as Count));
+    add("enabledWorkers", Some(pool.workers.iter().filter(|worker| takes_tasks(worker, case.now, reading)).count() as Count));
     if let Some(waiting) = reading.waiting_count {
         add("waitingTasks", Some(waiting));
     }

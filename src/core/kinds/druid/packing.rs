@@ -28,7 +28,7 @@ impl Bin {
     /// The slots that are free on a worker.
     #[must_use]
     pub fn of(worker: &Worker, ratio: Option<f64>) -> Self {
-        let used = worker.parallel_index_used.unwrap_or(0);
+        let used = worker.parallel_index();
         Self {
             free: worker.capacity.saturating_sub(worker.busy()),
             parallel_free: parallel_limit(worker.capacity, ratio).saturating_sub(used),
@@ -77,7 +77,7 @@ pub struct Load<'a> {
 impl<'a> Load<'a> {
     /// Adds a task. `ratio_matters` is true when there is a limit for `index_parallel` tasks.
     pub fn add(&mut self, task: &'a PendingTask, ratio_matters: bool) {
-        let slots = task.required_capacity.unwrap_or(1).max(1);
+        let slots = task.slots();
         let parallel = ratio_matters && task.task_type.as_deref() == Some("index_parallel");
         let group = task.availability_group.as_deref();
         if slots == 1 && !parallel && group.is_none() {
@@ -85,6 +85,11 @@ impl<'a> Load<'a> {
         } else {
             self.special.push(Task { slots, parallel, group });
         }
+    }
+
+    /// Adds a task of one slot that shares no worker with another one of its group.
+    pub fn add_group(&mut self, group: &'a str) {
+        self.special.push(Task { slots: 1, parallel: false, group: Some(group) });
     }
 
     /// Adds plain slots.
@@ -105,12 +110,17 @@ impl<'a> Load<'a> {
 
     /// Takes out what fits into the bins, in their order.
     pub fn place(&mut self, bins: &mut [Bin]) {
-        self.special.retain(|task| match bins.iter_mut().find(|bin| bin.takes(task)) {
-            Some(bin) => {
-                bin.put(task);
-                false
+        // bins fill up from the front: those that are full are looked at no more
+        let mut full = 0;
+        self.special.retain(|task| {
+            full += bins.iter().skip(full).take_while(|bin| bin.free == 0).count();
+            match bins.iter_mut().skip(full).find(|bin| bin.takes(task)) {
+                Some(bin) => {
+                    bin.put(task);
+                    false
+                }
+                None => true,
             }
-            None => true,
         });
         for bin in bins {
             let taken = bin.free.min(self.plain);
@@ -119,16 +129,37 @@ impl<'a> Load<'a> {
         }
     }
 
+    /// True when nothing is left.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.plain == 0 && self.special.is_empty()
+    }
+
+    /// Takes out the tasks that are larger than a worker of `capacity` slots: how many, and their slots.
+    pub fn take_larger(&mut self, capacity: Count) -> (Count, Count) {
+        let mut larger: (Count, Count) = (0, 0);
+        self.special.retain(|task| {
+            let fits = task.slots <= capacity;
+            if !fits {
+                larger = (larger.0 + 1, larger.1.saturating_add(task.slots));
+            }
+            fits
+        });
+        larger
+    }
+
     /// How many new workers of `capacity` slots hold what is left. Tasks larger than a worker are left out.
     #[must_use]
     pub fn new_workers(mut self, capacity: Count, ratio: Option<f64>) -> Count {
         if capacity == 0 {
             return 0;
         }
-        self.special.retain(|task| task.slots <= capacity);
+        self.take_larger(capacity);
         let mut bins: Vec<Bin> = Vec::new();
+        let mut full = 0;
         for task in &self.special {
-            if let Some(bin) = bins.iter_mut().find(|bin| bin.takes(task)) {
+            full += bins.iter().skip(full).take_while(|bin| bin.free == 0).count();
+            if let Some(bin) = bins.iter_mut().skip(full).find(|bin| bin.takes(task)) {
                 bin.put(task);
             } else {
                 let mut bin = Bin::empty(capacity, ratio);

@@ -106,25 +106,55 @@ impl Worker {
         self.tasks.iter().flatten().filter(|task| task.phase == Some(Phase::Publishing)).count() as Count
     }
 
-    /// The seconds until its last task ends, where all of them say so.
+    /// True when one of its tasks reads, and will publish once it stops.
+    #[must_use]
+    pub fn is_reading(&self) -> bool {
+        self.tasks.iter().flatten().any(|task| task.phase == Some(Phase::Reading))
+    }
+
+    /// Slots that `index_parallel` supervisor tasks use: as told, else as its tasks tell.
+    #[must_use]
+    pub fn parallel_index(&self) -> Count {
+        let listed = || self.tasks.iter().flatten().filter(|task| task.task_type.as_deref() == Some("index_parallel")).count() as Count;
+        self.parallel_index_used.unwrap_or_else(listed)
+    }
+
+    /// Its pod's name, where the host name tells the ordinal: the host without its port.
+    #[must_use]
+    pub fn pod(&self) -> Option<&str> {
+        self.set()?;
+        self.host.split(':').next()
+    }
+
+    /// The name of its `StatefulSet`, where the host name tells the ordinal: `druid-mm` of `druid-mm-3.druid-mm.druid.svc`.
+    #[must_use]
+    pub fn set(&self) -> Option<&str> {
+        self.named_ordinal().map(|(set, _)| set)
+    }
+
+    /// The seconds until its last task ends, where all of them say so. What a publishing task has left is the time that it
+    /// may take, not what it takes: unknown.
     #[must_use]
     pub fn drain_seconds(&self) -> Option<f64> {
         let tasks = self.tasks.as_ref().filter(|tasks| tasks.len() as Count >= self.used)?;
-        tasks.iter().map(|task| task.remaining_seconds.map(Amount::get)).try_fold(0.0, |longest: f64, seconds| Some(longest.max(seconds?)))
+        let left = |task: &RunningTask| task.remaining_seconds.map(Amount::get).filter(|_| task.phase != Some(Phase::Publishing));
+        tasks.iter().map(left).try_fold(0.0, |longest: f64, seconds| Some(longest.max(seconds?)))
     }
 
     /// The ordinal in its `StatefulSet`: as given, else the number at the end of the host's first label
     /// (`druid-mm-3.druid-mm.druid.svc:8091` is 3).
     #[must_use]
     pub fn ordinal(&self) -> Option<Count> {
-        self.ordinal.or_else(|| {
-            let label = self.host.split(['.', ':']).next()?;
-            let (name, digits) = label.rsplit_once('-')?;
-            if name.is_empty() || digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-                return None;
-            }
-            digits.parse().ok()
-        })
+        self.ordinal.or_else(|| self.named_ordinal().map(|(_, ordinal)| ordinal))
+    }
+
+    fn named_ordinal(&self) -> Option<(&str, Count)> {
+        let label = self.host.split(['.', ':']).next()?;
+        let (name, digits) = label.rsplit_once('-')?;
+        if name.is_empty() || digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+            return None;
+        }
+        Some((name, digits.parse().ok()?))
     }
 }
 
@@ -200,12 +230,23 @@ pub struct PendingTask {
     pub created_time: Option<Timestamp>,
 }
 
+impl PendingTask {
+    /// Slots that it needs.
+    #[must_use]
+    pub fn slots(&self) -> Count {
+        self.required_capacity.unwrap_or(1).max(1)
+    }
+}
+
 /// A streaming supervisor whose tasks run on these workers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Streaming {
     /// The supervisor's id.
     pub supervisor: String,
+    /// The category of workers that take its tasks; taken from the workers that run them if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub category: Option<String>,
     /// Task groups that read at a time.
     pub task_count: Count,
     /// Copies of each group; 1 if absent.

@@ -10,11 +10,11 @@ use super::pool::own_count;
 use crate::core::advice::{Action, ActionKind, Advice, Direction, Limit, Outcome, Unit};
 use crate::core::decide::{Case, Judged, conclude};
 use crate::core::memory::{PartMemory, Wishes};
-use crate::core::reasons::{LimitCode, Maybe, Reason};
+use crate::core::reasons::{LimitCode, Maybe, Reason, Secs, Workers};
 use crate::core::request::Series;
 use crate::core::sizing::consumer;
 use crate::core::trust::Trust;
-use crate::core::units::Count;
+use crate::core::units::{Amount, Count};
 
 /// The answer for the target from those of its pools.
 pub fn sum(case: &Case<'_>, reading: &DruidWorkersSnapshot, answers: Vec<Advice>) -> Advice {
@@ -60,10 +60,17 @@ fn settle(case: &Case<'_>, reading: &DruidWorkersSnapshot, total: &mut Advice, m
     let mut told = wanted;
     if missing > 0 {
         // those that are missing may be starting, for a pool that nobody tells: they are neither bought twice nor given up
-        told = current.saturating_add(more.saturating_sub(missing));
         // nor is a worker drained for a count that does not fall
         total.actions.retain(|action| action.action != ActionKind::DisableWorker);
-        total.reasons.insert(0, Reason::WorkerListIncomplete { registered, ready: Maybe(replicas.ready), wanted: current });
+        let since = replicas.seconds_since_start.map(Amount::get).or_else(|| case.seconds_since_change());
+        let reason = if let Some(since) = since.filter(|since| *since > case.policy.startup.seconds()) {
+            told = registered.saturating_add(more).max(current);
+            Reason::CapacityNotArriving { missing: Workers(missing), since_seconds: Secs(since), startup_seconds: case.policy.startup.into() }
+        } else {
+            told = current.saturating_add(more.saturating_sub(missing));
+            Reason::WorkerListIncomplete { registered: Workers(registered), ready: Maybe(replicas.ready), wanted: current }
+        };
+        total.reasons.insert(0, reason);
     }
     if case.policy.paused {
         told = current;

@@ -205,7 +205,7 @@ fn by_demand(case: &Case<'_>, series: &Series<DruidSupervisorSnapshot>, demand: 
                 matches!(Lag::of(reading), Ok(Some(lag)) if lag.records.or(lag.seconds()).is_some_and(|waiting| waiting <= case.policy.activation_backlog));
             none_waits && reading.arrival_per_second.known().or(reading.processed_per_second.known()).unwrap_or(0.0) <= 0.0
         };
-        judged.idle_for(case.idle_seconds(series, quiet), case.policy.idle_before_zero);
+        judged.idle_for(case.idle_seconds(series, quiet), case.policy);
     }
     judged.wish = Some(wish);
 }
