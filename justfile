@@ -8,7 +8,7 @@ check:
 ci:
     .ci/run
 
-# the service against real servers (needs a JDK and Python); `just live flink-loop` is the whole loop (about an hour)
+# the service against real servers (needs a JDK, Maven and Python); `just live flink-loop` and `just live druid-day` take about an hour each
 live what="ci":
     .ci/run live{{ if what == "ci" { "" } else { "-" + what } }}
 

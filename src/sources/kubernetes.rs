@@ -16,7 +16,7 @@ use crate::core::units::Count;
 use crate::engine::source::{BoxFuture, FailureKind, ReplicaSource, SourceError};
 use crate::sources::http::{Client, ClientOptions, Session};
 
-/// Where a pod finds its service account.
+/// Where a pod finds its service account; `LOADLINE_SERVICE_ACCOUNT` names another folder.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// Kinds of `apps/v1` whose status has `readyReplicas`.
@@ -131,7 +131,7 @@ pub fn in_cluster_within(timeout: Duration) -> Result<(Client, String), SourceEr
     let outside = || SourceError::new(FailureKind::Unsupported, "not in a cluster: expected KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT");
     let host = std::env::var("KUBERNETES_SERVICE_HOST").map_err(|_| outside())?;
     let port = std::env::var("KUBERNETES_SERVICE_PORT").map_err(|_| outside())?;
-    let account = PathBuf::from(SERVICE_ACCOUNT);
+    let account = std::env::var_os("LOADLINE_SERVICE_ACCOUNT").map_or_else(|| PathBuf::from(SERVICE_ACCOUNT), PathBuf::from);
     let namespace = std::fs::read_to_string(account.join("namespace"))
         .map_err(|error| SourceError::new(FailureKind::Unsupported, format!("the service account's namespace cannot be read: {}", error.kind())))?;
     let options = ClientOptions { bearer_file: Some(account.join("token")), ca_file: Some(account.join("ca.crt")), timeout, ..ClientOptions::default() };

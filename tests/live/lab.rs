@@ -13,8 +13,8 @@ use tokio::sync::{Mutex, MutexGuard};
 /// The first start downloads 330 MB.
 const START_LIMIT: Duration = Duration::from_secs(420);
 
-/// Two cores carry one cluster: tests wait for each other.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+/// Two cores carry one cluster, of whatever kind: tests wait for each other.
+pub static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 /// A running cluster; it is stopped when this is dropped.
 pub struct Lab {

@@ -1,14 +1,19 @@
-//! Loadline against a real Flink: the built binary, a cluster on loopback, and answers that are known beforehand.
+//! Loadline against a real Flink and a real Druid: the built binary, a cluster on loopback, and answers that are known
+//! beforehand.
 //!
-//! Not part of plain `cargo test`, as it starts a cluster of three Java processes for about four minutes. Run it with
-//! `cargo test --features live --test live -- --nocapture`; it needs what `flink/README.md` names. A cluster or a service
-//! that does not start is a failure, not a skip.
+//! Not part of plain `cargo test`, as each test starts a cluster of Java processes for some minutes. Run it with
+//! `cargo test --features live --test live -- --nocapture`; it needs what `flink/README.md` and `druid/README.md` name. A
+//! cluster or a service that does not start is a failure, not a skip.
 //!
 //! Two jobs of the lab run: in `lab-pipeline` 6000 records arrive in a second and Enrich, at 2 subtasks of 500 us a record,
 //! serves 4000 of them; `lab-healthy` has 1000 a second and nothing to do about it.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::print_stderr, reason = "a test fails where it panics")]
 
 mod closed_loop;
+mod day;
+mod drained;
+mod draining;
+mod druid_lab;
 mod exposition;
 mod lab;
 mod service;

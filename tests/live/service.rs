@@ -1,7 +1,7 @@
 //! The built binary, started with a configuration of its own.
 
 use std::net::{Ipv4Addr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -18,39 +18,60 @@ pub struct Service {
     base: String,
     client: Client,
     log: PathBuf,
-    _dir: TempDir,
+    environment: Vec<(&'static str, String)>,
+    dir: TempDir,
 }
 
 impl Service {
     /// Starts `loadline serve` with the configuration that is made for two free ports, and waits until it is ready.
     pub async fn start(configuration: impl FnOnce(u16, u16) -> String) -> Self {
+        Self::start_in(&[], configuration).await
+    }
+
+    /// The same with more in its environment; its log is JSON.
+    pub async fn start_in(environment: &[(&'static str, String)], configuration: impl FnOnce(u16, u16) -> String) -> Self {
         let dir = TempDir::new().unwrap();
         let (http, grpc) = free_ports();
-        let (file, log) = (dir.path().join("loadline.yaml"), dir.path().join("loadline.log"));
-        std::fs::write(&file, configuration(http, grpc)).unwrap();
-        let output = std::fs::File::create(&log).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_loadline"))
-            .arg("serve")
-            .arg("--config")
-            .arg(&file)
-            .stdin(Stdio::null())
-            .stdout(output.try_clone().unwrap())
-            .stderr(output)
-            .spawn()
-            .expect("the built binary starts");
+        std::fs::write(dir.path().join("loadline.yaml"), configuration(http, grpc)).unwrap();
+        let child = spawn(dir.path(), environment);
         let client = Client::builder().no_proxy().timeout(Duration::from_secs(5)).build().unwrap();
-        let mut service = Self { child, base: format!("http://127.0.0.1:{http}"), client, log, _dir: dir };
+        let base = format!("http://127.0.0.1:{http}");
+        let mut service = Self { child, base, client, log: log_in(dir.path()), environment: environment.to_vec(), dir };
+        service.ready().await;
+        service
+    }
+
+    /// Kills the service and starts it again: what it knew is gone.
+    pub async fn restart(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        self.child = spawn(self.dir.path(), &self.environment);
+        self.ready().await;
+    }
+
+    async fn ready(&mut self) {
         let limit = clock::instant() + Duration::from_secs(20);
         loop {
-            if let Some(status) = service.child.try_wait().unwrap() {
-                panic!("loadline ended with {status}:\n{}", tail(&service.log));
+            if let Some(status) = self.child.try_wait().unwrap() {
+                panic!("loadline ended with {status}:\n{}", tail(&self.log));
             }
-            if service.client.get(format!("{}/readyz", service.base)).send().await.is_ok_and(|answer| answer.status().is_success()) {
-                return service;
+            if self.client.get(format!("{}/readyz", self.base)).send().await.is_ok_and(|answer| answer.status().is_success()) {
+                return;
             }
-            assert!(clock::instant() < limit, "loadline is not ready after 20 s:\n{}", tail(&service.log));
+            assert!(clock::instant() < limit, "loadline is not ready after 20 s:\n{}", tail(&self.log));
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
+    }
+
+    /// Where a path of it is asked for.
+    pub fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
+    /// Its log so far, line by line.
+    pub fn log_lines(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
     /// The status and the JSON body of an answer.
@@ -88,6 +109,25 @@ impl Drop for Service {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn log_in(dir: &Path) -> PathBuf {
+    dir.join("loadline.log")
+}
+
+fn spawn(dir: &Path, environment: &[(&'static str, String)]) -> Child {
+    let output = std::fs::OpenOptions::new().create(true).append(true).open(log_in(dir)).unwrap();
+    Command::new(env!("CARGO_BIN_EXE_loadline"))
+        .arg("serve")
+        .arg("--config")
+        .arg(dir.join("loadline.yaml"))
+        .env("LOADLINE_LOG_FORMAT", "json")
+        .envs(environment.iter().cloned())
+        .stdin(Stdio::null())
+        .stdout(output.try_clone().unwrap())
+        .stderr(output)
+        .spawn()
+        .expect("the built binary starts")
 }
 
 /// Two free ports; both are held until both are known, so that they differ.

@@ -238,6 +238,7 @@ def main():
     p.add_argument("--parallel", action="store_true")
     p.add_argument("--cert")
     p.add_argument("--key")
+    p.add_argument("-D", metavar="lab.node=...", help="the mark by which down.sh finds the keeper under pids/keeper")
     keeper = Keeper(p.parse_args())
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     serve(keeper)

@@ -42,7 +42,9 @@ case $what in
   shutdown) for id in "$@"; do post "/task/$id/shutdown"; done ;;
   strategy) post /worker "{\"type\":\"default\",\"selectStrategy\":{\"type\":\"$1\"}}" ;;
   topic)
-    java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx96m -cp "$here/kafka-classes:$here/conf/common:$KAFKA_LIB/*" lab.Produce "127.0.0.1:$KAFKA_PORT" "$@"
+    # down.sh ends it too
+    touch "$here/pids/producer"
+    java "-Dlab.node=$here/producer" -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx96m -cp "$here/kafka-classes:$here/conf/common:$KAFKA_LIB/*" lab.Produce "127.0.0.1:$KAFKA_PORT" "$@"
     ;;
   supervisor)
     more=${STOP:+,\"stopTaskCount\":$STOP}${SCALER:+,\"autoScalerConfig\":$SCALER}
