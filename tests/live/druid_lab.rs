@@ -95,7 +95,7 @@ impl DruidLab {
             .arg(script("keeper.py"))
             .arg(&self.dir)
             .args(["--replicas", &replicas.to_string(), "--max", &most.to_string(), "--port", &(self.port + KEEPER).to_string()])
-            .args(["--cert", &file("tls/tls.crt"), "--key", &file("tls/tls.key"), "--advice", advice])
+            .args(["--grace", "60", "--cert", &file("tls/tls.crt"), "--key", &file("tls/tls.key"), "--advice", advice])
             // the mark by which down.sh finds it, should this process be killed
             .arg(format!("-Dlab.node={}", file("keeper")))
             .stdin(Stdio::null())
@@ -154,7 +154,7 @@ impl DruidLab {
     }
 
     /// The answer of the Overlord.
-    async fn get(&self, path: &str) -> Value {
+    pub async fn get(&self, path: &str) -> Value {
         self.try_get(path).await.unwrap_or_else(|error| panic!("{path}: {error}\n{}", self.logs()))
     }
 
@@ -187,6 +187,14 @@ impl DruidLab {
         let out = fs::OpenOptions::new().create(true).append(true).open(self.dir.join("log/scripts.log")).unwrap();
         let status = command.stdout(out.try_clone().unwrap()).stderr(out).status().expect("bash starts");
         assert!(status.success(), "{name} {arguments:?} failed: {}", tail(&self.dir.join("log/scripts.log")));
+    }
+
+    /// Starts a script of the lab and leaves it running; `down.sh` ends what it starts.
+    pub fn leave(&self, name: &str, arguments: &[&str]) {
+        let out = fs::OpenOptions::new().create(true).append(true).open(self.dir.join("log/scripts.log")).unwrap();
+        let mut command = Command::new("bash");
+        command.arg(script(name)).arg(&self.dir).args(arguments).stdin(Stdio::null()).stdout(out.try_clone().unwrap()).stderr(out);
+        drop(command.spawn().expect("bash starts"));
     }
 
     /// Kills a process of the cluster, without a word to it.

@@ -17,6 +17,7 @@ mod druid_lab;
 mod exposition;
 mod lab;
 mod service;
+mod supervisor;
 
 use std::time::Duration;
 
