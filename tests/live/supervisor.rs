@@ -43,7 +43,6 @@ async fn lag(lab: &DruidLab) -> Option<f64> {
 }
 
 #[tokio::test]
-#[ignore = "five minutes: just live druid-supervisor"]
 async fn a_supervisor_that_falls_behind_is_given_the_tasks_that_its_load_asks_for_and_catches_up() {
     // room for the tasks that publish beside those that follow them
     let lab = DruidLab::start(&[("WORKERS", "2"), ("SLOTS", "4"), ("KAFKA", "yes")]).await;
