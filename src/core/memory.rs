@@ -102,11 +102,65 @@ pub struct PartMemory {
     /// What it could do at each parallelism it has had, oldest first; the newest may be the present one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub capacities: Vec<CapacityAt>,
+    /// A cut that waits, where the delay begins with the first lower wish.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delayed: Option<DelayedCut>,
+    /// The parallelism that was last advised, until the rescale to it is no longer seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advised: Option<Count>,
 }
 
 impl PartMemory {
     /// The most (parallelism, capacity) pairs that are kept of a part.
     pub const MOST_CAPACITIES: usize = 8;
+}
+
+/// A cut that waits: since when lower has been wanted without a break, and what was wanted since.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DelayedCut {
+    /// The parallelism that is to be lowered.
+    pub from: Count,
+    /// The first lower wish.
+    pub since: Timestamp,
+    /// Falling wishes, oldest first: the front is the largest. Each with whether it lay outside the band.
+    wishes: VecDeque<(Timestamp, Count, bool)>,
+}
+
+impl DelayedCut {
+    /// A delay that begins now.
+    #[must_use]
+    pub const fn new(from: Count, since: Timestamp) -> Self {
+        Self { from, since, wishes: VecDeque::new() }
+    }
+
+    /// Records a lower wish, which makes earlier ones that are no larger irrelevant. Beyond [`Wishes::MOST`] steps two
+    /// neighbours are merged into the later time with the larger wish, which can only delay a cut.
+    pub fn record(&mut self, now: Timestamp, wish: Count, outside: bool) {
+        while self.wishes.back().is_some_and(|(_, last, _)| *last <= wish) {
+            self.wishes.pop_back();
+        }
+        self.wishes.push_back((now, wish, outside));
+        if self.wishes.len() > Wishes::MOST
+            && let Some((at, _, _)) = self.wishes.remove(1)
+            && let Some(first) = self.wishes.front_mut()
+        {
+            first.0 = at;
+        }
+    }
+
+    /// The largest wish not older than `window`, and whether it lay outside the band.
+    #[must_use]
+    pub fn largest(&self, now: Timestamp, window: Duration) -> Option<(Count, bool)> {
+        self.wishes.iter().find(|(at, _, _)| seconds_between(*at, now) <= window.seconds()).map(|(_, wish, outside)| (*wish, *outside))
+    }
+
+    /// Forgets wishes older than `window`.
+    pub fn forget(&mut self, now: Timestamp, window: Duration) {
+        while self.wishes.len() > 1 && self.wishes.front().is_some_and(|(at, _, _)| seconds_between(*at, now) > window.seconds()) {
+            self.wishes.pop_front();
+        }
+    }
 }
 
 /// What a part could do at some parallelism.
@@ -271,7 +325,8 @@ impl Memory {
     pub fn flaw(&self, now: Timestamp) -> Option<String> {
         let long = std::iter::once(&self.wishes)
             .chain(self.parts.values().map(|part| &part.wishes))
-            .any(|wishes| wishes.peaks.len().max(wishes.lows.len()) > Wishes::MOST);
+            .any(|wishes| wishes.peaks.len().max(wishes.lows.len()) > Wishes::MOST)
+            || self.parts.values().filter_map(|part| part.delayed.as_ref()).any(|cut| cut.wishes.len() > Wishes::MOST);
         if long {
             return Some(format!("a list of wishes has more than {} steps: expected a memory that this service returned", Wishes::MOST));
         }

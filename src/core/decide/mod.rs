@@ -64,6 +64,8 @@ pub struct Judged {
     pub active: Option<bool>,
     /// Seconds that a workload without demand has to wait before zero.
     pub zero_wait: Option<f64>,
+    /// True in a period in which nothing is changed.
+    pub is_excluded: bool,
     /// True when every part of the reading was there.
     pub complete: bool,
     /// When an earlier reading was last complete.
@@ -105,6 +107,7 @@ impl Judged {
             one_shot: case.is_one_shot(series),
             active: None,
             zero_wait: None,
+            is_excluded: false,
             complete: false,
             earlier_complete: case.memory.and_then(|memory| memory.last_complete_at).or_else(of_history),
             actions: Vec::new(),
@@ -165,6 +168,9 @@ pub fn conclude(case: &Case<'_>, trust: &Trust, mut judged: Judged, in_hand: imp
             (wish, _) => hold(case, trust, &mut judged, current, wish.map(ceil_count)),
         },
     };
+    if judged.is_excluded {
+        exclude(judged.current, &mut verdict);
+    }
     let consumer = case.policy.consumer.as_ref().and_then(|consumer| meet(case, consumer, judged.current, &mut verdict));
     if case.floored && verdict.limits.iter().any(|limit| limit.code == LimitCode::MinReplicas) {
         verdict.reasons.push(Reason::ScheduledFloor { min: case.min });
@@ -175,6 +181,15 @@ pub fn conclude(case: &Case<'_>, trust: &Trust, mut judged: Judged, in_hand: imp
     }
     remember(case, trust, &mut judged, &verdict);
     answer(case, trust, judged, verdict, consumer, actions)
+}
+
+/// Nothing is changed in an excluded period, whatever asks for it.
+fn exclude(current: Option<Count>, verdict: &mut Verdict) {
+    let Some((from, to)) = verdict.recommended.zip(current).filter(|(recommended, current)| recommended != current) else { return };
+    verdict.limits.push(Limit { code: LimitCode::ExcludedPeriod, from, to, at: 0.0 });
+    verdict.recommended = Some(to);
+    verdict.held = true;
+    verdict.is_fallback = false;
 }
 
 fn current_unknown(judged: &Judged) -> Verdict {

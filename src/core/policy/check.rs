@@ -5,6 +5,9 @@ use crate::core::kind::Kind;
 use crate::core::problem::Problem;
 use crate::core::units::{COUNT_MAX, Count, as_f64};
 
+/// The most excluded periods of one policy.
+const MOST_PERIODS: usize = 100;
+
 impl PolicyInput {
     /// Ranges of single fields, and fields of another kind.
     pub(super) fn check(&self, kind: Kind, problems: &mut Vec<Problem>) {
@@ -13,6 +16,12 @@ impl PolicyInput {
             self.check_rates(problems);
         }
         let mut say = |path: &str, message: String| problems.push(Problem::new(path, message));
+        if let Err(message) = super::period::zone(self.time_zone.as_deref()) {
+            say("timeZone", message);
+        }
+        if self.excluded_periods.as_ref().is_some_and(|periods| periods.len() > MOST_PERIODS) {
+            say("excludedPeriods", format!("too many entries: expected at most {MOST_PERIODS}"));
+        }
         let counts = [("min", self.min), ("max", self.max), ("taskCountMin", self.task_count_min), ("taskCountMax", self.task_count_max)];
         for (path, value) in counts {
             if let Some(value) = value.filter(|value| *value > COUNT_MAX) {
@@ -225,6 +234,10 @@ impl PolicyInput {
             ("observedRate", self.observed_rate.is_some()),
             ("observedScalability", self.observed_scalability.is_some()),
             ("ineffective", self.ineffective.is_some()),
+            ("excludedPeriods", self.excluded_periods.is_some()),
+            ("delayFromFirstWish", self.delay_from_first_wish.is_some()),
+            ("raiseBeforeWindowFull", self.raise_before_window_full.is_some()),
+            ("trustCounters", self.trust_counters.is_some()),
             ("gaugeRates", self.gauge_rates.is_some()),
             ("settlingReadings", self.settling_readings.is_some()),
             ("doubtHolds", self.doubt_holds.is_some()),

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::terms::{
-    Aggregator, Alignment, Apply, ConsumerInput, Damping, DirectionInput, Drain, FloorInput, IneffectiveInput, LagBasedInput, LookAhead, MemoryPressureInput,
-    ObservedRateInput, ObservedScalabilityInput, OnUnknownInput, PoolInput, Preset, QuotaInput, Sizing,
+    Aggregator, Alignment, Apply, ConsumerInput, Damping, DirectionInput, Drain, ExcludedPeriodInput, FloorInput, IneffectiveInput, LagBasedInput, LookAhead,
+    MemoryPressureInput, ObservedRateInput, ObservedScalabilityInput, OnUnknownInput, PoolInput, Preset, QuotaInput, Sizing,
 };
 use crate::core::units::{Amount, Count, Duration};
 
@@ -32,6 +32,9 @@ pub struct PolicyInput {
     /// Scheduled lower bounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub floors: Option<Vec<FloorInput>>,
+    /// The time zone of periods that name none (default `UTC`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_zone: Option<String>,
     /// Aimed busy share of a replica, above 0 and at most 1 (default 0.8; Flink 0.7).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_utilization: Option<f64>,
@@ -206,6 +209,20 @@ pub struct PolicyInput {
     /// `flinkJob`: what to make of a raise that brought little.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ineffective: Option<IneffectiveInput>,
+    /// `flinkJob`: times in which nothing is changed; the wish is still told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub excluded_periods: Option<Vec<ExcludedPeriodInput>>,
+    /// `flinkJob`: the time of `scaleDown.stabilization` begins with the first lower wish, ends with any other one, and
+    /// begins anew after a rescale (default false: it looks back over the wishes that are remembered).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_from_first_wish: Option<bool>,
+    /// `flinkJob`: raise before the window of readings is full (default true).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raise_before_window_full: Option<bool>,
+    /// `flinkJob`: take counters as they are, even where they went back or Flink says that they are not complete (default
+    /// false: the interval is left out).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trust_counters: Option<bool>,
     /// `flinkJob`: take the input rate of vertices with inputs, and busy time, from the per-second gauges, which are
     /// averages over a minute, instead of from the totals over the window (default false).
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -4,10 +4,13 @@
 //! [`check`](PolicyInput::resolve); all problems are reported at once, each with the path of its field.
 
 mod check;
+mod cron;
+mod excluded;
 mod input;
 mod period;
 mod terms;
 
+pub use self::excluded::ExcludedPeriod;
 pub use self::input::*;
 pub use self::period::Period;
 pub use self::terms::*;
@@ -164,6 +167,11 @@ pub struct FlinkPolicy {
     pub scalability_minimum: f64,
     pub ineffective_threshold: f64,
     pub ineffective_block: bool,
+    pub excluded_periods: Vec<ExcludedPeriod>,
+    pub quota_exceeded: QuotaExceeded,
+    pub delay_from_first_wish: bool,
+    pub raise_before_window_full: bool,
+    pub trust_counters: bool,
     pub gauge_rates: bool,
     pub settling_readings: bool,
     pub doubt_holds: bool,
@@ -177,7 +185,9 @@ impl PolicyInput {
         let mut problems = Vec::new();
         self.check(kind, &mut problems);
         let floors = self.read_floors(&mut problems);
-        let policy = self.with_defaults(kind, floors);
+        let excluded = self.read_excluded_periods(&mut problems);
+        let mut policy = self.with_defaults(kind, floors);
+        policy.flink.excluded_periods = excluded;
         self.check_relations(kind, &policy, &mut problems);
         if problems.is_empty() { Ok(policy) } else { Err(problems) }
     }
@@ -187,18 +197,30 @@ impl PolicyInput {
         let mut problems = Vec::new();
         self.check(kind, &mut problems);
         self.read_floors(&mut problems);
+        self.read_excluded_periods(&mut problems);
         problems
     }
 
     fn read_floors(&self, problems: &mut Vec<Problem>) -> Vec<Floor> {
         let mut floors = Vec::new();
         for (index, floor) in self.floors.iter().flatten().enumerate() {
-            match Period::parse(&floor.period, floor.time_zone.as_deref()) {
+            match Period::parse(&floor.period, floor.time_zone.as_deref().or(self.time_zone.as_deref())) {
                 Ok(period) => floors.push(Floor { period, min: floor.min }),
                 Err(found) => problems.extend(found.into_iter().map(|problem| problem.under(&format!("floors[{index}]")))),
             }
         }
         floors
+    }
+
+    fn read_excluded_periods(&self, problems: &mut Vec<Problem>) -> Vec<ExcludedPeriod> {
+        let mut periods = Vec::new();
+        for (index, entry) in self.excluded_periods.iter().flatten().enumerate() {
+            match ExcludedPeriod::parse(entry.period(), entry.time_zone().or(self.time_zone.as_deref())) {
+                Ok(period) => periods.push(period),
+                Err(message) => problems.push(Problem::new(format!("excludedPeriods[{index}]"), message)),
+            }
+        }
+        periods
     }
 
     fn with_defaults(&self, kind: Kind, floors: Vec<Floor>) -> Policy {
@@ -344,6 +366,11 @@ impl PolicyInput {
             scalability_minimum: scalability.minimum.unwrap_or(0.5),
             ineffective_threshold: ineffective.threshold.unwrap_or(0.1),
             ineffective_block: ineffective.block.unwrap_or(false),
+            excluded_periods: Vec::new(),
+            quota_exceeded: quota.exceeded.unwrap_or(if peer { QuotaExceeded::Block } else { QuotaExceeded::Cut }),
+            delay_from_first_wish: self.delay_from_first_wish.unwrap_or(peer),
+            raise_before_window_full: self.raise_before_window_full.unwrap_or(!peer),
+            trust_counters: self.trust_counters.unwrap_or(peer),
             gauge_rates: self.gauge_rates.unwrap_or(peer),
             settling_readings: self.settling_readings.unwrap_or(peer),
             doubt_holds: self.doubt_holds.unwrap_or(!peer),

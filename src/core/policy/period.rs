@@ -23,10 +23,7 @@ const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 impl Period {
     /// Reads a period. Each problem is at the field that it is one of.
     pub fn parse(text: &str, time_zone: Option<&str>) -> Result<Self, Vec<Problem>> {
-        let zone = time_zone.map_or(Ok(TimeZone::UTC), |name| {
-            TimeZone::get(name)
-                .map_err(|_| Problem::new("timeZone", format!("\"{name}\" is not a known time zone: expected an IANA name such as \"Europe/Berlin\"")))
-        });
+        let zone = zone(time_zone).map_err(|message| Problem::new("timeZone", message));
         let times = Self::times(text).map_err(|message| Problem::new("period", message));
         match (times, zone) {
             (Ok((days, from, to)), Ok(zone)) => Ok(Self { days, from, to, zone }),
@@ -68,7 +65,14 @@ impl Period {
     }
 }
 
-fn parse_time(text: &str) -> Option<Time> {
+/// The time zone of a name; UTC without one.
+pub(super) fn zone(name: Option<&str>) -> Result<TimeZone, String> {
+    name.map_or(Ok(TimeZone::UTC), |name| {
+        TimeZone::get(name).map_err(|_| format!("\"{name}\" is not a known time zone: expected an IANA name such as \"Europe/Berlin\""))
+    })
+}
+
+pub(super) fn parse_time(text: &str) -> Option<Time> {
     let text = text.trim();
     Time::strptime("%H:%M:%S", text).or_else(|_| Time::strptime("%H:%M", text)).ok()
 }

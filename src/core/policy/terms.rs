@@ -26,7 +26,7 @@ pub enum Preset {
 pub struct FloorInput {
     /// When: `"07:00-09:00"`, with days in front if not every day: `"Mon-Fri 07:00-09:00"`, `"Sat,Sun 10:00-18:00"`.
     pub period: String,
-    /// An IANA time zone (default `UTC`).
+    /// An IANA time zone (default: that of the policy).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
     /// The lower bound in that time.
@@ -285,6 +285,63 @@ pub struct QuotaInput {
     /// Bytes of memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<Count>,
+    /// What a change that needs more comes to (default `cut`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exceeded: Option<QuotaExceeded>,
+}
+
+/// What a change beyond the quota comes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum QuotaExceeded {
+    /// Raises are cut, all by the same share, until the job fits.
+    #[default]
+    Cut,
+    /// Nothing is changed. Counted as Flink's autoscaler counts: of the vertices that change alone, in whole
+    /// `TaskManagers` rounded down, and only where they become more.
+    Block,
+}
+
+/// A time in which nothing is changed: a daily `HH:MM:SS-HH:MM:SS`, a cron expression in Quartz' form, or one of each
+/// joined by `&&`; as text, or with a time zone of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[serde(untagged, expecting = "expected text such as \"22:00:00-23:30:00\", or an object with period and timeZone")]
+pub enum ExcludedPeriodInput {
+    /// In the policy's time zone.
+    Text(String),
+    /// In a time zone of its own.
+    Zoned(ZonedPeriodInput),
+}
+
+/// A time in which nothing is changed, in a time zone of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ZonedPeriodInput {
+    /// The period.
+    pub period: String,
+    /// An IANA time zone (default: that of the policy).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_zone: Option<String>,
+}
+
+impl ExcludedPeriodInput {
+    /// The period as written.
+    #[must_use]
+    pub fn period(&self) -> &str {
+        match self {
+            Self::Text(period) => period,
+            Self::Zoned(zoned) => &zoned.period,
+        }
+    }
+
+    /// Its own time zone.
+    #[must_use]
+    pub fn time_zone(&self) -> Option<&str> {
+        match self {
+            Self::Text(_) => None,
+            Self::Zoned(zoned) => zoned.time_zone.as_deref(),
+        }
+    }
 }
 
 /// When the observed rate of a source stands for its capacity.

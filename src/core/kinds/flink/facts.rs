@@ -38,7 +38,9 @@ impl Pace {
     pub fn of(case: &Case<'_>, job: &FlinkJobSnapshot, window: &Window<'_>) -> Self {
         let policy = case.policy;
         let remembered = case.memory.and_then(|memory| memory.restart_seconds);
-        let from_readings = window.rescale_seconds.map_or(remembered, |seconds| Some(remembered.map_or(seconds, |before| before.max(seconds))));
+        // a rescale to something else than was advised began at a time that is not known
+        let rescale = window.rescale_seconds.filter(|_| as_advised(case, job));
+        let from_readings = rescale.map_or(remembered, |seconds| Some(remembered.map_or(seconds, |before| before.max(seconds))));
         // the time between two readings is only an upper bound of what a measurement says
         let measured = job.restart_seconds.map(Amount::get).or(from_readings);
         let used = measured.filter(|_| policy.flink.track_restart);
@@ -61,6 +63,24 @@ impl Pace {
             ),
         })
     }
+}
+
+/// True when no vertex has another parallelism than was last advised for it.
+fn as_advised(case: &Case<'_>, job: &FlinkJobSnapshot) -> bool {
+    let advised = |vertex: &Vertex| case.memory?.parts.get(&vertex.id)?.advised;
+    job.vertices.iter().all(|vertex| advised(vertex).is_none_or(|advised| advised == vertex.parallelism))
+}
+
+/// True when a vertex has another parallelism than at the previous decision.
+fn has_been_rescaled(case: &Case<'_>, job: &FlinkJobSnapshot) -> bool {
+    let Some(memory) = case.memory else { return false };
+    job.vertices.iter().any(|vertex| {
+        memory.parts.get(&vertex.id).is_some_and(|part| {
+            let seen = part.capacities.last().map(|seen| seen.parallelism);
+            let delayed = part.delayed.as_ref().map(|cut| cut.from);
+            [seen, delayed].into_iter().flatten().any(|then| then != vertex.parallelism)
+        })
+    })
 }
 
 /// Why nothing at all can be said of a job now.
@@ -126,6 +146,7 @@ pub fn of_job(
         within_seconds: pace.within,
         backlog_mode: false,
         is_settled: window.not_full.is_none(),
+        rescaled: has_been_rescaled(case, job),
         no_lower: window.not_full.iter().cloned().collect(),
         no_raise: Vec::new(),
     };
@@ -168,7 +189,7 @@ fn backlog(vertex: &Vertex, figures: &Figures, policy: &FlinkPolicy, facts: &mut
     let (Some(lag), Some(input)) = (figures.lag, figures.input) else { return };
     let lag_seconds = if input > 0.0 { Some(lag / input) } else { None };
     // a source that reads nothing will not get through its backlog in any time
-    if lag > 0.0 && lag > policy.backlog_threshold.seconds() * input {
+    if lag > 0.0 && input >= 0.0 && lag > policy.backlog_threshold.seconds() * input {
         facts.backlog_mode = true;
     }
     if !policy.doubt_holds || lag <= 0.0 || lag_seconds.is_some_and(|seconds| seconds < UNDER_WAY_SECONDS) {

@@ -50,7 +50,13 @@ impl Graph {
             .iter()
             .enumerate()
             .map(|(index, vertex)| {
-                let from: Vec<usize> = vertex.inputs.iter().filter_map(|edge| positions.get(edge.from.as_str()).copied()).collect();
+                let mut from: Vec<usize> = Vec::with_capacity(vertex.inputs.len());
+                for position in vertex.inputs.iter().filter_map(|edge| positions.get(edge.from.as_str()).copied()) {
+                    // two edges from one vertex carry its records once: neither counts them alone
+                    if !from.contains(&position) {
+                        from.push(position);
+                    }
+                }
                 for input in &from {
                     if let (Some(count), Some(follows)) = (outputs.get_mut(*input), followers.get_mut(*input)) {
                         *count += 1;
@@ -158,16 +164,16 @@ impl Graph {
     /// Records over the edge for each record that the input reads; 0 unless both are known to flow.
     fn ratio(&self, input: usize, inputs: &[usize], own: &Figures, figures: &[Figures], policy: &Policy) -> Option<f64> {
         let from = figures.get(input)?;
-        let read = from.input?;
         let others = || inputs.iter().filter(|other| **other != input);
+        let written = || others().map(|other| figures.get(*other)?.output.filter(|_| self.outputs.get(*other) == Some(&1))).sum::<Option<f64>>();
         let edge = if inputs.len() == 1 {
-            own.input?
-        } else if others().all(|other| self.outputs.get(*other) == Some(&1)) {
-            let written: f64 = others().map(|other| figures.get(*other).and_then(|figures| figures.output)).sum::<Option<f64>>()?;
-            own.input? - written
+            own.input
+        } else if let Some(written) = written() {
+            own.input.map(|read| read - written)
         } else {
-            from.output?
+            from.output
         };
+        let (Some(edge), Some(read)) = (edge, from.input) else { return (!policy.flink.doubt_holds).then_some(0.0) };
         match (edge > 0.0, read > 0.0) {
             (true, true) => Some(edge / read),
             // records without a source of them: the ratio is unknown, not huge and not zero

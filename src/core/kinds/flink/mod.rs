@@ -10,19 +10,20 @@
 
 mod bounds;
 mod curve;
+mod delay;
 mod facts;
 mod graph;
 mod past;
 mod price;
-mod rates;
+pub mod rates;
 mod reach;
 mod reading;
 mod report;
-mod scalability;
+pub mod scalability;
 mod slots;
 mod trace;
 mod vertex;
-mod window;
+pub mod window;
 
 pub use self::reading::*;
 
@@ -45,6 +46,7 @@ pub fn advise(request: &Request, series: &Series<FlinkJobSnapshot>) -> Advice {
     let trust = trust::look(series, request);
     let mut judged = Judged::begin(&case, series, Unit::TaskManagers);
     judged.notices.extend(trust.notices.iter().cloned());
+    judged.is_excluded = request.policy.flink.excluded_periods.iter().any(|period| period.contains(case.now));
     let Some(job) = series.latest.as_deref() else {
         judged.hold.extend(trust.doubts.iter().cloned());
         judged.current = judged.current.or_else(|| series.history.last().and_then(|job| slots::task_managers(job)));
@@ -78,8 +80,7 @@ fn decide(case: &Case<'_>, trust: &Trust, series: &Series<FlinkJobSnapshot>, job
         judged.hold.push(reason);
         return hold(case, trust, job, judged);
     }
-    let figures: Vec<Figures> =
-        job.vertices.iter().enumerate().map(|(position, vertex)| rates::figures(window.of_vertex(position), vertex, &policy.flink)).collect();
+    let figures: Vec<Figures> = window.figures(job, &policy.flink);
     let pace = facts::Pace::of(case, job, &window);
     judged.memory.restart_seconds = pace.measured;
     let graph = Graph::of(job);
@@ -106,6 +107,9 @@ fn decide(case: &Case<'_>, trust: &Trust, series: &Series<FlinkJobSnapshot>, job
         keep(job, &mut decisions, |_| true);
     }
     slots::fit(job, slots, policy, case.min, &mut decisions);
+    if slots.is_over_quota(job, policy, &decisions) {
+        limit_all(job, LimitCode::Quota, &mut decisions);
+    }
     let (mut price, mut forecast) = (None, None);
     if policy.flink.doubt_holds {
         reach::cut(job, &graph, &figures, &targets, &facts, policy, &mut decisions);
@@ -118,8 +122,15 @@ fn decide(case: &Case<'_>, trust: &Trust, series: &Series<FlinkJobSnapshot>, job
         report::say_learned(job, &figures, &mut decisions);
         forecast = outlook.map(|outlook| outlook.forecast());
     }
-    let block = if policy.paused { Some(Reason::Paused {}) } else { facts::memory_pressure(policy, job, &window) };
+    let unready = || facts::memory_pressure(policy, job, &window).or_else(|| window.not_full.clone().filter(|_| !policy.flink.raise_before_window_full));
+    let block = if policy.paused { Some(Reason::Paused {}) } else { unready() };
     if let Some(reason) = block {
+        if !policy.paused {
+            // what is wished for while nothing can be told neither begins nor ends a delay
+            for (vertex, decision) in job.vertices.iter().zip(&mut decisions) {
+                decision.delayed = case.memory.and_then(|memory| memory.parts.get(&vertex.id)).and_then(|part| part.delayed.clone());
+            }
+        }
         if reason.code() == ReasonCode::MemoryPressure {
             judged.actions.push(report::add_memory());
         }
@@ -131,15 +142,20 @@ fn decide(case: &Case<'_>, trust: &Trust, series: &Series<FlinkJobSnapshot>, job
             judged.actions.push(report::find_hot_key(vertex.label()));
         }
     }
+    // what would be done is told, and nothing is
+    let answer = count(job, slots, judged.current, &decisions);
+    if judged.is_excluded {
+        limit_all(job, LimitCode::ExcludedPeriod, &mut decisions);
+        (price, forecast) = (None, None);
+    }
 
     report::inputs(&mut judged, trust, job, &figures, &targets);
     judged.confidence = report::confidence(&judged, &targets, &figures, &window, found.estimates);
     judged.why = report::job_reasons(job, &decisions, &figures);
     judged.why.extend(price);
     judged.active = report::active(job, &figures, &targets, policy.activation_backlog);
-    report::remember(&mut judged, job, &figures, &mut decisions);
+    report::remember(case, &mut judged, job, &figures, &window, &mut decisions);
     let held = decisions.iter().any(|decision| decision.held);
-    let answer = count(job, slots, judged.current, &decisions);
     judged.wish = answer.as_ref().map(|answer| as_f64(answer.told));
     if moves(&decisions, job) {
         judged.actions.insert(0, slots::set_parallelism(job, &decisions));
@@ -208,6 +224,14 @@ fn hold_all(job: &FlinkJobSnapshot, reason: &Reason, decisions: &mut [Decision])
             decision.held = true;
         }
         decision.lead(LimitCode::Held, vertex.parallelism, as_f64(vertex.parallelism));
+    }
+}
+
+/// Nothing is changed because of a limit; what was wanted is on record.
+fn limit_all(job: &FlinkJobSnapshot, code: LimitCode, decisions: &mut [Decision]) {
+    for (vertex, decision) in job.vertices.iter().zip(decisions).filter(|(vertex, decision)| decision.parallelism != vertex.parallelism) {
+        decision.lead(code, vertex.parallelism, 0.0);
+        decision.held |= code.passes_with_time();
     }
 }
 

@@ -5,7 +5,7 @@
 //! costs a decision. Where the history is shorter than the window, it is judged as far as it goes.
 
 use super::graph::Graph;
-use super::rates::{self, Figures};
+use super::rates::Figures;
 use super::window::Window;
 use super::{FlinkJobSnapshot, facts, vertex};
 use crate::core::decide::Case;
@@ -45,8 +45,7 @@ fn look(case: &Case<'_>, series: &Series<FlinkJobSnapshot>, then: &FlinkJobSnaps
     }
     let policy = case.policy;
     let window = Window::collect(&case, series, then);
-    let figures: Vec<Figures> =
-        then.vertices.iter().enumerate().map(|(position, vertex)| rates::figures(window.of_vertex(position), vertex, &policy.flink)).collect();
+    let figures: Vec<Figures> = window.figures(then, &policy.flink);
     let pace = facts::Pace::of(&case, then, &window);
     let targets = Graph::of(then).targets(then, &figures, policy, pace.within, &[]);
     let (facts, _) = facts::of_job(&case, then, &figures, &targets, &window, pace, true);

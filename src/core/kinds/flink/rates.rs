@@ -102,9 +102,15 @@ impl Mean {
     }
 }
 
-/// Works out the figures of a vertex from its states over the window, oldest first.
+/// Works out the figures of a vertex from its states over the window, oldest first. Of the states `earlier` than the
+/// window only what a source was observed to do counts, for it stands in for a later reading without a backlog.
 #[must_use]
-pub fn figures<'a>(states: impl Iterator<Item = (f64, &'a Vertex)>, latest: &Vertex, policy: &FlinkPolicy) -> Figures {
+pub fn figures<'a>(
+    states: impl Iterator<Item = (f64, &'a Vertex)>,
+    latest: &Vertex,
+    earlier: impl Iterator<Item = (f64, &'a Vertex)>,
+    policy: &FlinkPolicy,
+) -> Figures {
     if latest.finished == Some(true) {
         return Figures {
             input: Some(0.0),
@@ -118,25 +124,29 @@ pub fn figures<'a>(states: impl Iterator<Item = (f64, &'a Vertex)>, latest: &Ver
     }
     let is_source = latest.is_source();
     let (mut input, mut output, mut busy_total, mut lag) = (Slope::default(), Slope::default(), Slope::default(), Slope::default());
-    let (mut busy, mut busy_mean, mut input_gauge, mut output_gauge, mut observed) =
-        (Mean::default(), Mean::default(), Mean::default(), Mean::default(), Mean::default());
+    let (mut busy, mut busy_mean, mut input_gauge, mut output_gauge) = (Mean::default(), Mean::default(), Mean::default(), Mean::default());
+    let mut observations = Observations::default();
+    for (at, vertex) in earlier.filter(|_| is_source) {
+        observations.add(at, observe_source(vertex, policy), policy.window.seconds(), policy);
+    }
+    let mut begin = None;
     for (at, vertex) in states {
-        let complete = vertex.records_complete != Some(false);
+        let complete = policy.trust_counters || vertex.records_complete != Some(false);
         // where some records are missing a rate is still a rate, but a zero may be a missing one
         let counts = |rate: &f64| complete || *rate > 0.0;
         if complete {
             if let Some(records) = vertex.records_in {
-                input.add(at, as_f64(records), true);
+                input.add(at, as_f64(records), !policy.trust_counters);
             }
             if let Some(records) = vertex.records_out {
-                output.add(at, as_f64(records), true);
+                output.add(at, as_f64(records), !policy.trust_counters);
             }
         }
         // totals that are not all there yet are no zero: the next reading would look like a burst
         if let Some(seconds) = vertex.accumulated_busy_seconds.known().filter(|_| complete) {
             // busy is what is not idle, and idle time is booked when it ends: the total may go back a little
             let restarted = busy_total.last.is_some_and(|(_, earlier)| seconds < earlier / 2.0);
-            busy_total.add(at, seconds, restarted);
+            busy_total.add(at, seconds, restarted && !policy.trust_counters);
         }
         if let Some(rate) = vertex.records_in_per_second.known().filter(counts) {
             input_gauge.add(rate);
@@ -155,10 +165,10 @@ pub fn figures<'a>(states: impl Iterator<Item = (f64, &'a Vertex)>, latest: &Ver
             if let Some(records) = records {
                 lag.add(at, as_f64(records), false);
             }
-            if complete || vertex.records_in_per_second.known().is_some_and(|rate| counts(&rate)) {
-                observe(vertex, records.map(as_f64), policy, &mut observed);
-            }
+            let seen = observe_source(vertex, policy).filter(|_| complete || vertex.records_in_per_second.known().is_some_and(|rate| counts(&rate)));
+            observations.add(at, seen, policy.window.seconds(), policy);
         }
+        begin = begin.or(Some(at));
     }
     let from_counter = input.per_second();
     let input_rate = from_counter.or(input_gauge.value());
@@ -175,9 +185,8 @@ pub fn figures<'a>(states: impl Iterator<Item = (f64, &'a Vertex)>, latest: &Ver
             (by_total.or(busy.value()), gauge.or(input_rate))
         }
     };
-    let busy_based = busy_share.zip(numerator).map(|(busy, rate)| if rate <= 0.0 || busy <= 0.0 { f64::INFINITY } else { rate / busy });
-    // a single observation is no more than an accident
-    let observed = observed.value().filter(|rate| rate.is_infinite() || observed.count >= policy.observed_min_observations);
+    let busy_based = busy_based(busy_share, numerator);
+    let observed = observations.mean(begin.unwrap_or(0.0), policy);
     let spread = latest.busy_ratio.unwrap_or_default();
     Figures {
         input: input_rate,
@@ -191,7 +200,7 @@ pub fn figures<'a>(states: impl Iterator<Item = (f64, &'a Vertex)>, latest: &Ver
         busy_based,
         observed,
         capacity: choose(busy_based, observed, policy),
-        incomplete: latest.records_complete == Some(false),
+        incomplete: !policy.trust_counters && latest.records_complete == Some(false),
         reset: input.reset,
     }
 }
@@ -204,19 +213,71 @@ fn aggregate(spread: Spread, aggregator: Aggregator) -> Option<f64> {
     }
 }
 
-/// One observation of a source: what it reads at a standing backlog, had nothing held it back. A source without one
-/// repeats the mean of what was observed before, once there is enough of it.
-fn observe(vertex: &Vertex, lag: Option<f64>, policy: &FlinkPolicy, observed: &mut Mean) {
-    let rate = vertex.records_in_per_second.known().or(vertex.records_out_per_second.known());
-    let back_pressured = vertex.back_pressured_ratio.and_then(|spread| spread.avg.known().or(spread.max.known()));
-    let (Some(rate), Some(back_pressured), Some(lag)) = (rate, back_pressured, lag) else { return };
+/// What a source reads at a standing backlog, had nothing held it back: records per second. Infinite where it reads
+/// nothing. `None` where it has too little backlog, or is held back all the time.
+#[must_use]
+pub fn observe(rate: f64, back_pressured: f64, lag: f64, policy: &FlinkPolicy) -> Option<f64> {
     if rate <= 0.0 {
-        observed.add(f64::INFINITY);
-    } else if lag >= policy.observed_lag_threshold.seconds() * rate && back_pressured < 1.0 {
-        observed.add(rate / (1.0 - back_pressured));
-    } else if observed.count >= policy.observed_min_observations && observed.count > 0 {
-        observed.add(observed.sum / f64::from(observed.count));
+        return Some(f64::INFINITY);
     }
+    (lag >= policy.observed_lag_threshold.seconds() * rate && back_pressured < 1.0).then(|| rate / (1.0 - back_pressured))
+}
+
+fn observe_source(vertex: &Vertex, policy: &FlinkPolicy) -> Option<Seen> {
+    let rate = vertex.records_in_per_second.known().or(vertex.records_out_per_second.known())?;
+    let back_pressured = vertex.back_pressured_ratio.and_then(|spread| spread.avg.known().or(spread.max.known()))?;
+    let lag = vertex.pending_records.or(policy.missing_backlog_is_zero.then_some(0))?;
+    Some(Seen(observe(rate, back_pressured, as_f64(lag), policy)))
+}
+
+/// What a source was observed to do, over time. A reading without a standing backlog repeats the mean of what was observed
+/// in the window before it, once there is enough of it; a single observation is no more than an accident.
+#[derive(Clone, Debug, Default)]
+pub struct Observations {
+    seen: Vec<(f64, f64)>,
+    previous: Option<f64>,
+}
+
+impl Observations {
+    /// Adds a reading, and returns what stands for it. `seen` is `None` for a reading that does not tell even its rate.
+    pub fn add(&mut self, at: f64, seen: Option<Seen>, window: f64, policy: &FlinkPolicy) -> Option<f64> {
+        let value = seen.and_then(|Seen(observed)| observed.or_else(|| self.mean(self.previous? - window, policy)));
+        self.seen.extend(value.map(|value| (at, value)));
+        self.previous = Some(at);
+        value
+    }
+
+    /// The mean of what was observed from a time on: of finite values, if they are enough; infinite where there are only
+    /// infinite ones.
+    #[must_use]
+    pub fn mean(&self, from: f64, policy: &FlinkPolicy) -> Option<f64> {
+        let mut mean = Mean::default();
+        for (_, value) in self.seen.iter().rev().take_while(|(at, _)| *at >= from - 1e-6) {
+            mean.add(*value);
+        }
+        mean.value().filter(|rate| rate.is_infinite() || mean.count >= policy.observed_min_observations)
+    }
+}
+
+/// One reading of a source that tells its rate: what it was observed to do, `None` without a standing backlog.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Seen(pub Option<f64>);
+
+/// Records per second by the busy share of the time: infinite where nothing comes in, and where nothing is busy.
+fn busy_based(busy: Option<f64>, rate: Option<f64>) -> Option<f64> {
+    match (busy, rate?) {
+        (_, 0.0) => Some(f64::INFINITY),
+        (Some(busy), rate) if busy > 0.0 => Some(rate / busy),
+        (Some(_), _) => Some(f64::INFINITY),
+        (None, _) => None,
+    }
+}
+
+/// The true processing rate, from the busy share and the rate of a vertex, and from what a source was observed to do.
+/// Infinite is "more than can be told".
+#[must_use]
+pub fn true_processing_rate(busy: Option<f64>, rate: Option<f64>, observed: Option<f64>, policy: &FlinkPolicy) -> Option<f64> {
+    choose(busy_based(busy, rate), observed, policy)
 }
 
 fn choose(busy_based: Option<f64>, observed: Option<f64>, policy: &FlinkPolicy) -> Option<f64> {

@@ -6,7 +6,7 @@ use super::vertex::Decision;
 use super::window::Window;
 use super::{FlinkJobSnapshot, Vertex};
 use crate::core::advice::{Action, ActionKind, Confidence, Input, InputState, Part, VertexFigures};
-use crate::core::decide::Judged;
+use crate::core::decide::{Case, Judged};
 use crate::core::memory::{EffectSeen, PartMemory};
 use crate::core::reasons::{Maybe, Rate, Reason, ReasonCode, Share, Vertices};
 use crate::core::trust::Trust;
@@ -136,7 +136,7 @@ pub fn active(job: &FlinkJobSnapshot, figures: &[Figures], targets: &[Target], a
 }
 
 /// What is carried on of each vertex; of a raise also what is expected of it, by the value that it ended at.
-pub fn remember(judged: &mut Judged, job: &FlinkJobSnapshot, figures: &[Figures], decisions: &mut [Decision]) {
+pub fn remember(case: &Case<'_>, judged: &mut Judged, job: &FlinkJobSnapshot, figures: &[Figures], window: &Window<'_>, decisions: &mut [Decision]) {
     let mut parts = std::collections::BTreeMap::new();
     for ((vertex, figures), decision) in job.vertices.iter().zip(figures).zip(decisions) {
         if let Some(capacity) = figures.capacity.filter(|capacity| capacity.is_finite() && decision.parallelism > vertex.parallelism) {
@@ -144,9 +144,14 @@ pub fn remember(judged: &mut Judged, job: &FlinkJobSnapshot, figures: &[Figures]
             let capacity_expected = decision.curve.as_ref().map_or(in_proportion, |curve| curve.capacity(decision.parallelism));
             decision.effect = Some(EffectSeen { from: vertex.parallelism, to: decision.parallelism, capacity_before: capacity, capacity_expected });
         }
-        if !decision.wishes.is_empty() || decision.effect.is_some() || !decision.capacities.is_empty() {
-            let (wishes, capacities) = (std::mem::take(&mut decision.wishes), std::mem::take(&mut decision.capacities));
-            parts.insert(vertex.id.clone(), PartMemory { wishes, effect: decision.effect, capacities });
+        let before = case.memory.and_then(|memory| memory.parts.get(&vertex.id));
+        // for as long as the rescale is seen it is known what it was to be
+        let kept = before.and_then(|part| part.advised).filter(|_| window.rescale_seconds.is_some());
+        let advised = if decision.parallelism == vertex.parallelism { kept } else { Some(decision.parallelism) };
+        let (wishes, capacities) = (std::mem::take(&mut decision.wishes), std::mem::take(&mut decision.capacities));
+        let part = PartMemory { wishes, effect: decision.effect, capacities, delayed: decision.delayed.take(), advised };
+        if part != PartMemory::default() {
+            parts.insert(vertex.id.clone(), part);
         }
     }
     judged.memory.parts = parts;

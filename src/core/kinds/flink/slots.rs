@@ -15,7 +15,7 @@ use super::bounds;
 use super::vertex::Decision;
 use super::{FlinkJobSnapshot, Vertex};
 use crate::core::advice::{Action, ActionKind, ApiCall, Unit};
-use crate::core::policy::{Direction, Policy};
+use crate::core::policy::{Direction, Policy, QuotaExceeded};
 use crate::core::reasons::LimitCode;
 use crate::core::units::{Amount, Count, Duration, as_f64};
 
@@ -106,6 +106,27 @@ impl Slots {
         }
     }
 
+    /// True when a change needs more than the quota, where that forbids it. Only vertices that change count, in whole
+    /// `TaskManagers` rounded down, and only where they become more.
+    #[must_use]
+    pub fn is_over_quota(&self, job: &FlinkJobSnapshot, policy: &Policy, decisions: &[Decision]) -> bool {
+        if policy.flink.quota_exceeded != QuotaExceeded::Block {
+            return false;
+        }
+        let each = self.per_task_manager.unwrap_or(1);
+        let changes = || job.vertices.iter().zip(decisions).map(|(vertex, decision)| (vertex.parallelism, decision.parallelism));
+        let before = self.needed(changes().map(|(from, to)| if from == to { 0 } else { from }));
+        let after = self.needed(changes().map(|(from, to)| if from == to { 0 } else { to }));
+        if after / each <= before / each {
+            return false;
+        }
+        let count = as_f64(after / each);
+        let (cpu, memory) = (job.task_manager_cpu.map_or(0.0, Amount::get), as_f64(job.task_manager_memory_bytes.unwrap_or(0)));
+        policy.flink.quota_cpu.is_some_and(|most| count * cpu > most)
+            || policy.flink.quota_memory_bytes.is_some_and(|most| count * memory > as_f64(most))
+            || policy.flink.quota_slots.is_some_and(|most| after > most)
+    }
+
     /// The policy for the count of `TaskManagers`: steps and windows have acted on the vertices already.
     #[must_use]
     pub fn job_policy(&self, policy: &Policy) -> Policy {
@@ -150,7 +171,8 @@ pub fn unknown_quotas(job: &FlinkJobSnapshot, policy: &Policy) -> Vec<String> {
 /// Cuts raises to the slots that can be had, and everything to the upper bound of `TaskManagers`.
 pub fn fit(job: &FlinkJobSnapshot, slots: &Slots, policy: &Policy, min: Count, decisions: &mut [Decision]) {
     for (code, most) in slots.can_be_had(job, policy, min) {
-        if let Some(most) = most {
+        let blocks = code == LimitCode::Quota && policy.flink.quota_exceeded == QuotaExceeded::Block;
+        if let Some(most) = most.filter(|_| !blocks) {
             cut(job, slots, code, most, decisions);
         }
     }

@@ -17,9 +17,9 @@ use super::bounds::{self, Wish};
 use super::curve::Curve;
 use super::graph::Target;
 use super::rates::Figures;
-use super::{Vertex, scalability};
+use super::{Vertex, delay, scalability};
 use crate::core::decide::Case;
-use crate::core::memory::{CapacityAt, EffectSeen, PartMemory, Wishes, note_capacity};
+use crate::core::memory::{CapacityAt, DelayedCut, EffectSeen, PartMemory, Wishes, note_capacity};
 use crate::core::policy::{Aggregator, Policy};
 use crate::core::reasons::{LimitCode, Maybe, Num, Rate, Reason, Secs, Share};
 use crate::core::sizing::limits::{self, Ladder};
@@ -78,6 +78,8 @@ pub struct Decision {
     pub effect: Option<EffectSeen>,
     /// What it could do at each parallelism it has had, the present one included.
     pub capacities: Vec<CapacityAt>,
+    /// A cut that waits, where the delay begins with the first lower wish.
+    pub delayed: Option<DelayedCut>,
 }
 
 impl Decision {
@@ -101,6 +103,8 @@ pub struct JobFacts {
     pub backlog_mode: bool,
     /// True when the readings cover enough time to learn from.
     pub is_settled: bool,
+    /// True when the job has been rescaled since the previous decision.
+    pub rescaled: bool,
     /// Why nothing may be lowered in this job.
     pub no_lower: Vec<Reason>,
     /// Why nothing may be raised in this job.
@@ -160,6 +164,7 @@ pub fn decide(
         wishes: remembered.map(|part| part.wishes.clone()).unwrap_or_default(),
         effect: remembered.and_then(|part| part.effect).filter(|effect| effect.to == current || effect.from == current),
         capacities: remembered.map(|part| part.capacities.clone()).unwrap_or_default(),
+        delayed: remembered.filter(|_| policy.flink.delay_from_first_wish && !facts.rescaled).and_then(|part| part.delayed.clone()),
     };
     if vertex.finished == Some(true) {
         return decision;
@@ -198,6 +203,7 @@ pub fn decide(
     decision.joins = !decision.outside && policy.flink.doubt_holds && wanted > current && capacity < strained_below(target, facts, policy);
     if !decision.outside && !decision.joins && !policy.flink.move_all {
         decision.ladder.to(LimitCode::InsideOwnBand, current, 0.0);
+        decision.delayed = None;
         // a vertex that was well placed a moment ago is not lowered in the next: the window has to know of it
         decision.wishes.record(case.now, current, case.policy.scale_down.stabilization.longer(case.policy.scale_up.stabilization));
         decision.reasons.insert(0, inside(&band, capacity));
@@ -385,7 +391,7 @@ fn settle(case: &Case<'_>, vertex: &Vertex, figures: &Figures, facts: &JobFacts,
     }
     if !one_shot {
         let lowered = decision.ladder.value;
-        if let Some(reason) = limits::stabilize(&mut decision.ladder, current, &decision.wishes, case.now, case.policy) {
+        if let Some(reason) = stabilize(case, current, decision) {
             decision.reasons.insert(0, reason);
             decision.pending_cut_seconds = pending(case, lowered, decision);
         }
@@ -393,6 +399,18 @@ fn settle(case: &Case<'_>, vertex: &Vertex, figures: &Figures, facts: &JobFacts,
     limits::cooldown(&mut decision.ladder, current, case.seconds_since_change(), case.policy);
     decision.held |= decision.ladder.waits() && decision.ladder.value == current;
     decision.parallelism = decision.ladder.value;
+}
+
+/// A lower wish has to last: returns why it waits, where it does.
+fn stabilize(case: &Case<'_>, current: Count, decision: &mut Decision) -> Option<Reason> {
+    if !case.policy.flink.delay_from_first_wish {
+        return limits::stabilize(&mut decision.ladder, current, &decision.wishes, case.now, case.policy);
+    }
+    let (wanted, window) = (decision.ladder.value, case.policy.scale_down.stabilization);
+    let (held, outside) = delay::settle(&mut decision.delayed, current, wanted, decision.outside, case.now, window);
+    decision.outside = outside;
+    decision.ladder.to(LimitCode::ScaleDownStabilized, held, as_f64(held));
+    (held != wanted).then(|| Reason::Stabilizing { wanted, held, window_seconds: window.into() })
 }
 
 /// Seconds until the newest wish of the past that is above the present one has left the window.

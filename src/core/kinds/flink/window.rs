@@ -4,8 +4,10 @@
 //! newest start, of another job id, of fewer restarts or of another parallelism are left out, and so are those of the
 //! time in which the job settled after its start (`settlingReadings` keeps them), and the window begins anew. Source: Flink REST API; flink-autoscaler `ScalingMetricCollector`.
 
+use super::rates::{self, Figures};
 use super::{FlinkJobSnapshot, Vertex};
 use crate::core::decide::Case;
+use crate::core::policy::FlinkPolicy;
 use crate::core::reasons::{Reason, Secs};
 use crate::core::request::Series;
 use crate::core::trust;
@@ -16,8 +18,10 @@ const LONGEST_BASE_SECONDS: f64 = 60.0;
 
 /// Readings in order of time; the newest last.
 pub struct Window<'a> {
-    /// Seconds before `now` (negative) and the reading.
+    /// Seconds before `now` (negative) and the reading: those of the window, or all since the start until it is full.
     pub samples: Vec<(f64, &'a FlinkJobSnapshot)>,
+    /// The same for readings of this life that are older than the window.
+    pub earlier: Vec<(f64, &'a FlinkJobSnapshot)>,
     /// Why nothing may be lowered yet.
     pub not_full: Option<Reason>,
     /// Why there are no rates yet to decide on.
@@ -33,12 +37,13 @@ impl<'a> Window<'a> {
     #[must_use]
     pub fn collect(case: &Case<'_>, series: &'a Series<FlinkJobSnapshot>, latest: &'a FlinkJobSnapshot) -> Self {
         let length = case.policy.flink.window.seconds();
+        let is_inside = |seconds: f64| seconds >= -length - 1e-6;
         let at = |job: &FlinkJobSnapshot| seconds_between(case.now, trust::measured_at(job, case.now));
         let mut samples: Vec<(f64, &FlinkJobSnapshot)> = Vec::with_capacity(series.history.len() + 1);
         let mut oldest = None;
         let mut rescale_seconds = None;
         let settles = case.policy.flink.stabilization_after_start.seconds();
-        let settled_from = latest.running_since.filter(|_| !case.policy.flink.settling_readings).map(|since| shifted(since, settles));
+        let settled_from = latest.running_since.map(|since| shifted(since, settles));
         // newest first, until something has started anew
         for job in series.history.iter().rev() {
             let measured = trust::measured_at(job.as_ref(), case.now);
@@ -53,20 +58,22 @@ impl<'a> Window<'a> {
                 break;
             }
             // averages and totals of the time right after a start mislead, whatever came after; one time is one reading
-            if settled_from.is_some_and(|from| measured < from) || (job.observed_at.is_some() && job.observed_at == latest.observed_at) {
+            let is_settling = settled_from.is_some_and(|from| measured < from);
+            if (is_settling && !case.policy.flink.settling_readings) || (job.observed_at.is_some() && job.observed_at == latest.observed_at) {
                 continue;
             }
             let seconds = at(job);
-            oldest = Some(seconds);
-            if seconds >= -length - 1e-6 {
-                samples.push((seconds, job.as_ref()));
+            // where they count, they do not make the window full
+            if !is_settling {
+                oldest = Some(seconds);
             }
+            samples.push((seconds, job.as_ref()));
         }
         samples.reverse();
         samples.push((at(latest), latest));
         let have = match (oldest, series.history.is_empty()) {
             // an old reading alone is no window
-            (Some(_), _) if samples.len() < 2 => 0.0,
+            (Some(_), _) if samples.iter().filter(|(seconds, _)| is_inside(*seconds)).count() < 2 => 0.0,
             (Some(seconds), _) => -seconds,
             // history was given, and all of it is of an earlier life
             (None, false) => 0.0,
@@ -76,9 +83,28 @@ impl<'a> Window<'a> {
         };
         let not_full =
             (have + 1e-6 < length).then(|| Reason::WindowNotFull { have_seconds: Secs(have.max(0.0)), window_seconds: case.policy.flink.window.into() });
+        let mut earlier = Vec::new();
+        // until the window is full all readings since the start count
+        if not_full.is_none() || have <= 0.0 {
+            let inside = samples.partition_point(|(seconds, _)| !is_inside(*seconds));
+            let rest = samples.split_off(inside);
+            earlier = std::mem::replace(&mut samples, rest);
+        }
         let no_base = if case.policy.flink.settling_readings { None } else { no_base(case, latest, &samples) };
         let columns = samples.iter().map(|(_, job)| column(job, latest)).collect();
-        Self { samples, not_full, no_base, rescale_seconds, columns }
+        Self { samples, earlier, not_full, no_base, rescale_seconds, columns }
+    }
+
+    /// What each vertex of the newest reading does and can do, by position.
+    #[must_use]
+    pub fn figures(&self, latest: &FlinkJobSnapshot, policy: &FlinkPolicy) -> Vec<Figures> {
+        let of = |(position, vertex): (usize, &Vertex)| rates::figures(self.of_vertex(position), vertex, self.earlier_of(&vertex.id), policy);
+        latest.vertices.iter().enumerate().map(of).collect()
+    }
+
+    /// The states of one vertex before the window, oldest first.
+    fn earlier_of(&self, id: &str) -> impl Iterator<Item = (f64, &'a Vertex)> {
+        self.earlier.iter().filter_map(move |(at, job)| Some((*at, job.vertices.iter().find(|vertex| vertex.id == id)?)))
     }
 
     /// The states of one vertex over the window, oldest first.

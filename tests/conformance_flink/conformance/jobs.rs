@@ -1,14 +1,11 @@
 //! Whole Flink jobs judged by Apache Flink's own autoscaler: the preset must decide the same.
 //!
 //! `tests/vectors/flink-jobs.json` says how its answers were produced and what has to match.
-
-#![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
 use loadline::core::request::parse;
 use serde_json::Value;
 
 fn vectors() -> Value {
-    serde_json::from_str(include_str!("vectors/flink-jobs.json")).expect("the vectors are JSON")
+    serde_json::from_str(include_str!("../../vectors/flink-jobs.json")).expect("the vectors are JSON")
 }
 
 /// Figures match within 0.001 + 1e-5 of the value; what is unknown or infinite there is null here.
