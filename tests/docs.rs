@@ -101,3 +101,44 @@ fn links_between_pages_lead_somewhere() {
         }
     }
 }
+
+/// Texts between backticks.
+fn quoted(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+/// Names of all properties in a schema.
+fn properties(schema: &serde_json::Value, into: &mut std::collections::BTreeSet<String>) {
+    match schema {
+        serde_json::Value::Object(members) => {
+            if let Some(serde_json::Value::Object(properties)) = members.get("properties") {
+                into.extend(properties.keys().cloned());
+            }
+            members.values().for_each(|member| properties(member, into));
+        }
+        serde_json::Value::Array(items) => items.iter().for_each(|item| properties(item, into)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_option_of_flinks_autoscaler_is_mapped_to_fields_that_there_are() {
+    let page = fs::read_to_string(root().join("docs/flink-autoscaler-migration.md")).expect("the page");
+    let options = fs::read_to_string(root().join("tests/fixtures/flink/autoscaler-options.txt")).expect("the options");
+    let schema = fs::read_to_string(root().join("schema/config.schema.json")).expect("the schema");
+    let mut fields = std::collections::BTreeSet::new();
+    properties(&serde_json::from_str(&schema).expect("a schema"), &mut fields);
+    let tables = page.split_once("## Options").and_then(|(_, rest)| rest.split_once("\n## ")).expect("the options").0;
+    let rows: Vec<(&str, &str)> = tables.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" | ")).collect();
+    for option in options.lines() {
+        let mapped = rows.iter().filter(|(names, _)| quoted(&format!("`{names}")).contains(&option)).count();
+        assert_eq!(mapped, 1, "{option} is mapped {mapped} times");
+    }
+    // what is named on our side is a field, or a value of one
+    let values = ["samePeak", "legacyEvenlySpread", "legacyMaximizeUtilisation", "off", "perform", "memory"];
+    for (names, ours) in rows {
+        for name in quoted(ours).iter().flat_map(|name| name.split('.')).filter(|name| !values.contains(name)) {
+            assert!(fields.contains(name), "{names}: {name} is no field");
+        }
+    }
+}

@@ -4,6 +4,7 @@
 //! [`CODES`].
 
 use loadline::core::advice::Advice;
+use loadline::core::reasons::{LimitCode, ReasonCode};
 use loadline::core::request::parse;
 use loadline::core::sizing::align::same_peak;
 use serde_json::{Value, json};
@@ -79,6 +80,7 @@ struct Outcome {
     wanted: Option<u64>,
     said: Vec<&'static str>,
     target: Option<f64>,
+    capacity: Option<f64>,
 }
 
 impl Outcome {
@@ -92,6 +94,7 @@ impl Outcome {
             wanted: parts[0].wanted,
             said: reasons.chain(limits).collect(),
             target: parts[0].vertex.and_then(|figures| figures.target_per_second),
+            capacity: parts[0].vertex.and_then(|figures| figures.capacity_per_second),
         }
     }
 }
@@ -107,6 +110,7 @@ fn aligned(inputs: &Value) -> Outcome {
         wanted: Some(raw),
         said: if raw > partitions { vec!["PartitionLimit"] } else { vec![] },
         target: None,
+        capacity: None,
     }
 }
 
@@ -193,6 +197,128 @@ fn judge(name: &str, inputs: &Value) -> Outcome {
     }
 }
 
+/// The parallelism that a row starts from.
+fn current(row: &Value) -> Option<u64> {
+    ["current_parallelism", "parallelism", "keyed_parallelism"].iter().find_map(|name| row["inputs"][name].as_u64())
+}
+
+/// The codes that have to be said.
+fn statements(row: &Value, outcome: &Outcome) -> Vec<&'static str> {
+    let unchanged = current(row) == Some(outcome.parallelism[0].1);
+    let always = row["expected"]["must_state"].as_array().into_iter().flatten();
+    let if_unchanged = row["expected"]["must_state_if_unchanged"].as_array().into_iter().flatten().filter(|_| unchanged);
+    let code = |statement: &Value| CODES.iter().find(|(name, _)| statement == name).unwrap_or_else(|| panic!("{statement} is not mapped")).1;
+    let mut codes: Vec<&str> = always.chain(if_unchanged).map(code).collect();
+    codes.dedup();
+    codes
+}
+
+#[test]
+fn every_statement_is_mapped_to_a_code_that_there_is() {
+    let known: Vec<&str> = ReasonCode::ALL.iter().map(|code| code.name()).chain(LimitCode::ALL.iter().map(|code| code.name())).collect();
+    for (statement, code) in CODES {
+        assert!(known.contains(&code), "{statement} is mapped to {code}, which is no code");
+    }
+}
+
+/// A list as people write it: "8, 13 or 15".
+fn either(values: &[Value]) -> String {
+    let texts: Vec<String> = values.iter().map(Value::to_string).collect();
+    match texts.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
+    }
+}
+
+fn rate(what: &str, value: f64) -> String {
+    format!("a {what} of {}/s", if value < 10.0 { format!("{value:.1}") } else { format!("{value:.0}") })
+}
+
+/// What the peer answered.
+fn of_peer(answer: &Value) -> String {
+    if let Some(parallelism) = answer["new_parallelism"].as_u64() {
+        return parallelism.to_string();
+    }
+    if let Some(parallelism) = answer["BALANCED"].as_u64() {
+        return format!("{parallelism} (`BALANCED`)");
+    }
+    if let Some(demand) = answer["target_data_rate_rps"].as_f64() {
+        return rate("demand", demand);
+    }
+    if let Some(capacity) = answer["selected_true_processing_rate_rps"].as_f64() {
+        return rate("capacity", capacity);
+    }
+    let vertices = answer.as_object().expect("an answer by vertex");
+    vertices.iter().map(|(id, parallelism)| format!("{id} {parallelism}")).collect::<Vec<_>>().join(", ")
+}
+
+/// What is right.
+fn right(expected: &Value) -> String {
+    let between = |low: &Value, high: &Value| if low == high { low.to_string() } else { format!("{low} to {high}") };
+    if let Some(parallelism) = expected["new_parallelism"].as_u64() {
+        return parallelism.to_string();
+    }
+    if let Some([low, high]) = expected["new_parallelism_range"].as_array().map(Vec::as_slice) {
+        return between(low, high);
+    }
+    if let Some([low, high]) = expected["true_processing_rate_range_rps"].as_array().map(Vec::as_slice) {
+        return format!("a capacity of {}/s", between(low, high));
+    }
+    match &expected["new_parallelism_one_of"] {
+        Value::Array(values) => either(values),
+        Value::Object(vertices) => {
+            vertices.iter().map(|(id, values)| format!("{id} {}", either(values.as_array().expect("values")))).collect::<Vec<_>>().join(", ")
+        }
+        _ => rate("demand", expected["target_data_rate_rps"].as_f64().expect("a demand")),
+    }
+}
+
+/// What the default answers, in the form of the right answer, and what it says.
+fn of_ours(row: &Value, outcome: &Outcome) -> String {
+    let expected = &row["expected"];
+    let mut text = if expected["new_parallelism_one_of"].is_object() {
+        let of = |id: &String| outcome.parallelism.iter().find(|(other, _)| other == id).expect("a vertex").1;
+        let vertices = expected["new_parallelism_one_of"].as_object().expect("vertices");
+        vertices.keys().map(|id| format!("{id} {}", of(id))).collect::<Vec<_>>().join(", ")
+    } else if expected["true_processing_rate_range_rps"].is_array() {
+        rate("capacity", outcome.capacity.expect("a capacity"))
+    } else if row["anchor_answer"]["new_parallelism"].is_null() && expected["target_data_rate_rps"].is_number() {
+        rate("demand", outcome.target.expect("a demand"))
+    } else {
+        outcome.parallelism[0].1.to_string()
+    };
+    for code in statements(row, outcome) {
+        text.push_str(&format!(", `{code}`"));
+    }
+    text
+}
+
+const BEGIN: &str = "<!-- answers: begin -->\n";
+const END: &str = "<!-- answers: end -->\n";
+
+#[test]
+fn the_guide_shows_these_answers() {
+    let vectors: Value = serde_json::from_str(include_str!("../../vectors/flink-improve.json")).expect("the rows are JSON");
+    let mut table = "| row | now | Flink's autoscaler | Loadline | right |\n|---|---|---|---|---|\n".to_owned();
+    for row in vectors["cases"].as_array().expect("rows") {
+        let name = row["name"].as_str().expect("a name");
+        let outcome = judge(name, &row["inputs"]);
+        let now = current(row).map_or_else(String::new, |count| count.to_string());
+        table.push_str(&format!("| `{name}` | {now} | {} | {} | {} |\n", of_peer(&row["anchor_answer"]), of_ours(row, &outcome), right(&row["expected"])));
+    }
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/flink-autoscaler-migration.md");
+    let page = std::fs::read_to_string(path).expect("the page");
+    let (before, rest) = page.split_once(BEGIN).expect("the begin of the table");
+    let (_, after) = rest.split_once(END).expect("the end of the table");
+    let with_answers = format!("{before}{BEGIN}{table}{END}{after}");
+    if std::env::var_os("LOADLINE_BLESS").is_some() {
+        std::fs::write(path, &with_answers).expect("the page");
+    } else {
+        assert_eq!(page, with_answers, "the table of the guide is another; LOADLINE_BLESS=1 writes it anew");
+    }
+}
+
 #[test]
 fn every_row_in_which_the_peer_errs_is_right_here() {
     let vectors: Value = serde_json::from_str(include_str!("../../vectors/flink-improve.json")).expect("the rows are JSON");
@@ -204,7 +330,6 @@ fn every_row_in_which_the_peer_errs_is_right_here() {
         let outcome = judge(name, &row["inputs"]);
         let expected = &row["expected"];
         let got = outcome.parallelism[0].1;
-        let current = row["inputs"]["current_parallelism"].as_u64().or(row["inputs"]["parallelism"].as_u64()).or(row["inputs"]["keyed_parallelism"].as_u64());
         let mut miss = |what: String| wrong.push(format!("{name}: {what}; {:?}, said {:?}", outcome.parallelism, outcome.said));
         if expected["new_parallelism"].as_u64().is_some_and(|right| right != got) {
             miss(format!("{got}, not {}", expected["new_parallelism"]));
@@ -237,14 +362,12 @@ fn every_row_in_which_the_peer_errs_is_right_here() {
                 miss(format!("target {:?}, not {target}", outcome.target));
             }
         }
-        let unchanged = current == Some(got);
-        let statements = expected["must_state"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .chain(expected["must_state_if_unchanged"].as_array().into_iter().flatten().filter(|_| unchanged));
-        for statement in statements {
-            let code = CODES.iter().find(|(name, _)| statement == name).unwrap_or_else(|| panic!("{statement} is not mapped")).1;
+        if let Some([low, high]) = expected["true_processing_rate_range_rps"].as_array().map(Vec::as_slice)
+            && outcome.capacity.is_none_or(|ours| Some(ours) < low.as_f64() || Some(ours) > high.as_f64())
+        {
+            miss(format!("capacity {:?}, not {low} to {high}", outcome.capacity));
+        }
+        for code in statements(row, &outcome) {
             if !outcome.said.contains(&code) {
                 miss(format!("{code} is not said"));
             }
