@@ -288,9 +288,7 @@ fn of_ours(row: &Value, outcome: &Outcome) -> String {
     } else {
         outcome.parallelism[0].1.to_string()
     };
-    for code in statements(row, outcome) {
-        text.push_str(&format!(", `{code}`"));
-    }
+    text.extend(statements(row, outcome).into_iter().map(|code| format!(", `{code}`")));
     text
 }
 
@@ -300,13 +298,14 @@ const END: &str = "<!-- answers: end -->\n";
 #[test]
 fn the_guide_shows_these_answers() {
     let vectors: Value = serde_json::from_str(include_str!("../../vectors/flink-improve.json")).expect("the rows are JSON");
-    let mut table = "| row | now | Flink's autoscaler | Loadline | right |\n|---|---|---|---|---|\n".to_owned();
-    for row in vectors["cases"].as_array().expect("rows") {
+    let line = |row: &Value| {
         let name = row["name"].as_str().expect("a name");
         let outcome = judge(name, &row["inputs"]);
         let now = current(row).map_or_else(String::new, |count| count.to_string());
-        table.push_str(&format!("| `{name}` | {now} | {} | {} | {} |\n", of_peer(&row["anchor_answer"]), of_ours(row, &outcome), right(&row["expected"])));
-    }
+        format!("| `{name}` | {now} | {} | {} | {} |\n", of_peer(&row["anchor_answer"]), of_ours(row, &outcome), right(&row["expected"]))
+    };
+    let rows = vectors["cases"].as_array().expect("rows").iter().map(line);
+    let table: String = ["| row | now | Flink's autoscaler | Loadline | right |\n|---|---|---|---|---|\n".to_owned()].into_iter().chain(rows).collect();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/flink-autoscaler-migration.md");
     let page = std::fs::read_to_string(path).expect("the page");
     let (before, rest) = page.split_once(BEGIN).expect("the begin of the table");
