@@ -99,8 +99,7 @@ impl Lab {
             let path = format!("/jobs/{id}/vertices/{}/subtasks/metrics", vertex["id"].as_str().unwrap());
             let names = self.get(&path).await;
             for name in rows(&names).iter().filter_map(|row| row["id"].as_str()).filter(|name| name.ends_with(".pendingRecords")) {
-                let metrics = self.get(&format!("{path}?get={name}&agg=sum")).await;
-                sum += metrics[0]["sum"].as_f64().unwrap_or_else(|| panic!("{path} has no sum: {metrics}"));
+                sum += self.once_there(&format!("{path}?get={name}&agg=sum"), |metrics| metrics[0]["sum"].as_f64()).await;
             }
         }
         sum
@@ -120,9 +119,8 @@ impl Lab {
 
     /// How often a job has been restarted or rescaled.
     pub async fn restarts(&self, job: &str) -> u64 {
-        let id = self.job(job).await;
-        let metrics = self.get(&format!("/jobs/{id}/metrics?get=numRestarts")).await;
-        metrics[0]["value"].as_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no numRestarts: {metrics}"))
+        let path = format!("/jobs/{}/metrics?get=numRestarts", self.job(job).await);
+        self.once_there(&path, |metrics| metrics[0]["value"].as_str()?.parse().ok()).await
     }
 
     /// The last failure of a job.
@@ -145,6 +143,19 @@ impl Lab {
         let pid = pids.lines().nth(number).unwrap_or_else(|| panic!("no {name} in {pids}"));
         let status = Command::new("kill").args(["-9", pid]).status().unwrap();
         assert!(status.success(), "kill -9 {pid}: {status}");
+    }
+
+    /// A metric, which is not there for some seconds after a start.
+    async fn once_there<T>(&self, path: &str, value: impl Fn(&Value) -> Option<T>) -> T {
+        let limit = clock::instant() + Duration::from_secs(45);
+        loop {
+            let answer = self.get(path).await;
+            if let Some(value) = value(&answer) {
+                return value;
+            }
+            assert!(clock::instant() < limit, "{path} has had no value for 45 s: {answer}");
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
     }
 
     async fn job(&self, name: &str) -> String {
