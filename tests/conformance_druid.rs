@@ -174,7 +174,7 @@ fn blog_disable(row: &Value) {
     assert_eq!(Some(room.disables()), row["expected"]["code_disables"].as_bool(), "{}", row["name"]);
 }
 
-/// Whole situations: what MIDAS answers. What the right answer is stands in `midas_defects`.
+/// Whole situations: what MIDAS answers. What the right answer is stands in `druid_workers`.
 fn scenario(row: &Value) {
     let name = row["name"].as_str().expect("a name");
     let slots = row["inputs"]["slots_per_middle_manager"].as_u64().unwrap_or(15);

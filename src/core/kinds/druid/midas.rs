@@ -10,7 +10,7 @@
 //! happens until exactly T workers are registered. That is another structure than slots against tasks, not another
 //! value of its fields, so it is a rule of its own beside it and not a set of switches in it.
 //!
-//! Its faults are kept, with what they cost: `tests/midas_defects.rs` names each. What is not kept is what happens
+//! Its faults are kept, with what they cost: `tests/druid_workers` names each. What is not kept is what happens
 //! around the rule: a reading that failed is unknown here, and never zero. The workers it has disabled are taken from the
 //! reading, so that a restart does not forget them. Source: `PlaySimple`'s MIDAS (`druid_autoscaler.py`).
 

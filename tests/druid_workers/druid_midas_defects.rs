@@ -1,25 +1,11 @@
 //! The seventeen defects of MIDAS, each as a question: what its rule answers (preset `midas`, or its formula where the fault
 //! lies around the rule), and what the default answers.
 
-#![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
 use loadline::core::advice::{ActionKind, Advice, Outcome};
 use loadline::core::kinds::druid::midas::{Room, raise_to};
-use loadline::core::request::parse;
 use serde_json::{Value, json};
 
-const NOW: &str = "2026-11-30T10:00:00Z";
-
-fn ago(seconds: i64) -> String {
-    let now: jiff::Timestamp = NOW.parse().expect("a time");
-    (now - jiff::SignedDuration::from_secs(seconds)).to_string()
-}
-
-fn over(mut base: Value, extra: Value) -> Value {
-    let (Value::Object(into), Value::Object(from)) = (&mut base, extra) else { panic!("objects") };
-    into.extend(from);
-    base
-}
+use crate::asking::{NOW, advise, ago, none, ordinals, over, plain, said};
 
 /// A worker of 15 slots.
 fn worker(ordinal: usize, used: u64) -> Value {
@@ -34,11 +20,6 @@ fn workers(used: &[u64]) -> Value {
     used.iter().enumerate().map(|(ordinal, used)| worker(ordinal, *used)).collect()
 }
 
-fn advise(body: &Value) -> Advice {
-    let request = parse(&serde_json::to_vec(body).expect("a body"), NOW.parse().expect("a time"));
-    loadline::core::advise(&request.unwrap_or_else(|error| panic!("{error:?} in {body:#}")))
-}
-
 /// The same question to MIDAS's rule and to ours.
 fn both(spec: u64, workers: Value, pending: Value, policy: Value, extra: Value) -> (Advice, Advice) {
     let ask = |own: Value| {
@@ -50,24 +31,8 @@ fn both(spec: u64, workers: Value, pending: Value, policy: Value, extra: Value) 
     (ask(over(bounds.clone(), json!({ "preset": "midas", "slotsPerWorker": 15 }))), ask(over(bounds, json!({ "scaleDown": { "stabilization": "0s" } }))))
 }
 
-fn none() -> Value {
-    json!({ "count": 0 })
-}
-
-fn plain() -> Value {
-    json!({})
-}
-
 fn has(advice: &Advice, code: &str) -> bool {
     advice.reasons.iter().any(|reason| reason.code().name() == code) || advice.limits.iter().any(|limit| limit.code.name() == code)
-}
-
-fn said(advice: &Advice) -> String {
-    serde_json::to_string(&json!([advice.reasons, advice.limits, advice.actions])).expect("json")
-}
-
-fn ordinals(advice: &Advice, kind: ActionKind) -> Vec<u64> {
-    advice.actions.iter().filter(|action| action.action == kind).filter_map(|action| action.worker.as_ref()?.ordinal).collect()
 }
 
 #[test]

@@ -1,0 +1,150 @@
+//! Which worker may go, when, and what is said of it.
+
+use loadline::core::advice::{ActionKind, Outcome};
+use serde_json::{Value, json};
+
+use crate::asking::*;
+
+// ---- lowering ----
+
+#[test]
+fn the_highest_ordinal_goes_and_idle_ones_in_the_middle_wait_for_it() {
+    let advice = ask(&workers(&[3, 0, 0, 1]), none(), plain(), plain());
+    assert_eq!((advice.recommended, advice.wanted, advice.outcome), (Some(4), Some(2), Outcome::Hold));
+    assert_eq!(codes(&advice)[0], "BusyWorker");
+    assert_eq!(ordinals(&advice, ActionKind::DisableWorker), [3, 2]);
+}
+
+#[test]
+fn what_runs_must_fit_within_the_headroom() {
+    let question = |used: &[u64], ratio: f64| ask(&workers(used), none(), json!({ "headroomRatio": ratio }), plain()).wanted;
+    // four slots of four would do by the plain sum
+    assert_eq!(question(&[3, 1], 0.9), Some(2));
+    assert_eq!(question(&[3, 1], 1.0), Some(1));
+    assert_eq!(question(&[3, 0], 0.75), Some(1));
+}
+
+#[test]
+fn a_drain_tells_when_it_ends_where_every_task_does() {
+    let task = |id: &str, phase: &str, left: Value| json!({ "id": id, "phase": phase, "remainingSeconds": left });
+    let of = |list: Value| ask(&[worker(0, 1), over(worker(1, 2), json!({ "tasks": list }))], none(), plain(), plain());
+    let known = of(json!([task("a", "reading", json!(1200)), task("b", "reading", json!(600))]));
+    assert!(said(&known).contains("in about 20m and the time to publish"), "{}", said(&known));
+    let unknown = of(json!([task("a", "reading", json!(1200)), task("b", "running", Value::Null)]));
+    assert!(said(&unknown).contains("at an unknown time"), "{}", said(&unknown));
+}
+
+#[test]
+fn disabling_leaves_the_minimum_of_workers_that_take_tasks() {
+    // by the count of pods: 3 and 2 can both go
+    let blacklisted = over(worker(0, 0), json!({ "blacklistedUntil": ago(-600) }));
+    let advice = ask(&[blacklisted, worker(1, 0), worker(2, 0), worker(3, 0)], none(), json!({ "min": 2 }), plain());
+    assert_eq!(ordinals(&advice, ActionKind::DisableWorker), [3], "{}", said(&advice));
+    // a floor of the schedule is a minimum too
+    let floor = json!({ "floors": [{ "period": "09:00-11:00", "min": 3 }] });
+    let floored = ask(&[disabled(0, 0), worker(1, 0), worker(2, 0), worker(3, 0)], none(), floor, plain());
+    assert_eq!(ordinals(&floored, ActionKind::EnableWorker), [0], "{}", said(&floored));
+    assert_eq!(ordinals(&floored, ActionKind::DisableWorker), [3]);
+}
+
+#[test]
+fn slots_of_a_disabled_worker_in_the_middle_are_not_lost() {
+    // without them: twelve slots in use do not fit on 0, 2 and 3 within the headroom, and all four stay
+    let advice = ask(&[worker(0, 4), disabled(1, 0), worker(2, 3), worker(3, 3)], none(), plain(), plain());
+    assert_eq!(advice.wanted, Some(3), "{}", said(&advice));
+    assert_eq!(ordinals(&advice, ActionKind::EnableWorker), [1]);
+    assert_eq!(ordinals(&advice, ActionKind::DisableWorker), [3]);
+}
+
+#[test]
+fn a_drain_is_cancelled_before_anything_is_bought() {
+    let list = [worker(0, 4), worker(1, 4), disabled(2, 1)];
+    let advice = ask(&list, json!({ "count": 5 }), plain(), plain());
+    assert_eq!((advice.recommended, ordinals(&advice, ActionKind::EnableWorker)), (Some(4), vec![2]), "{}", said(&advice));
+    assert!(said(&advice).contains("3 slots on draining workers"), "{}", said(&advice));
+}
+
+#[test]
+fn nothing_is_switched_while_the_policy_is_paused() {
+    let list = [worker(0, 4), worker(1, 4), disabled(2, 1)];
+    let advice = ask(&list, json!({ "count": 9 }), json!({ "paused": true }), plain());
+    assert_eq!((advice.recommended, advice.wanted), (Some(3), Some(5)));
+    assert!(advice.actions.is_empty(), "{}", said(&advice));
+}
+
+#[test]
+fn a_worker_beyond_the_wanted_count_keeps_the_count_while_it_runs_something() {
+    // ordinals that do not start at zero: three pods, 1 to 3. By "ordinal 2 is the last", the tasks on 3 would die
+    let list = [worker(1, 1), disabled(2, 0), worker(3, 2)];
+    let advice = ask(&list, none(), plain(), plain());
+    assert_eq!(advice.recommended, Some(3), "{}", said(&advice));
+}
+
+#[test]
+fn without_a_wanted_count_a_worker_that_was_given_up_is_not_counted_on() {
+    let list = [worker(0, 4), worker(1, 4), disabled(2, 1)];
+    let without = |memory: Value, drain: &str| ask(&list, json!({ "count": 2 }), json!({ "drain": drain }), json!({ "replicas": {}, "memory": memory }));
+    let told = |recommended: u64| json!({ "version": 1, "kind": "druidWorkers", "since": ago(86_400), "recommended": recommended });
+    // nobody has given it up: it can be enabled again
+    let first = without(Value::Null, "advise");
+    assert_eq!((first.recommended, ordinals(&first, ActionKind::EnableWorker)), (Some(3), vec![2]));
+    // two were recommended, and its pod is going
+    let given_up = without(told(2), "advise");
+    assert_eq!((given_up.current, given_up.recommended, ordinals(&given_up, ActionKind::EnableWorker)), (Some(2), Some(3), vec![]), "{}", said(&given_up));
+    // a pod that drains by itself has been told to go
+    let itself = without(Value::Null, "preStop");
+    assert_eq!((itself.current, itself.recommended, ordinals(&itself, ActionKind::EnableWorker)), (Some(2), Some(3), vec![]), "{}", said(&itself));
+}
+
+#[test]
+fn a_strategy_that_spreads_tasks_is_the_first_reason_why_nothing_becomes_empty() {
+    let question = |strategy: &str| codes(&ask(&workers(&[1, 1, 1]), none(), plain(), json!({ "snapshot": { "selectStrategy": strategy } })))[0];
+    assert_eq!(question("equalDistribution"), "SelectStrategy");
+    assert_eq!(question("fillCapacityWithCategorySpec"), "BusyWorker");
+}
+
+// ---- pods that drain by themselves ----
+
+#[test]
+fn under_pre_stop_the_count_falls_at_once_when_what_runs_fits() {
+    let question = |used: &[u64]| ask(&workers(used), none(), json!({ "drain": "preStop" }), plain()).recommended;
+    assert_eq!(question(&[1, 1, 1]), Some(1));
+    assert_eq!(question(&[2, 1, 1]), Some(2));
+    assert_eq!(question(&[4, 4, 4]), Some(3));
+}
+
+#[test]
+fn under_pre_stop_copies_of_a_task_stay_apart() {
+    // by the sum of slots: two copies on one worker, where one of them waits for ever
+    let of = |ordinal: usize| over(worker(ordinal, 1), json!({ "availabilityGroups": ["orders"] }));
+    let advice = ask(&[of(0), of(1), worker(2, 0)], none(), json!({ "drain": "preStop" }), plain());
+    assert_eq!(advice.recommended, Some(2), "{}", said(&advice));
+}
+
+#[test]
+fn under_pre_stop_a_bound_cuts_no_deeper_than_what_runs_fits() {
+    let advice = ask(&workers(&[4, 4, 4]), none(), json!({ "drain": "preStop", "max": 1 }), plain());
+    assert_eq!((advice.recommended, advice.outcome), (Some(3), Outcome::Keep), "{}", said(&advice));
+    assert_eq!(codes(&advice)[0], "BusyWorker");
+}
+
+#[test]
+fn under_pre_stop_the_minimum_takes_tasks() {
+    let advice = ask(&[disabled(0, 0), worker(1, 0), worker(2, 0)], none(), json!({ "drain": "preStop", "min": 2 }), plain());
+    assert_eq!(advice.recommended, Some(3), "worker 0 takes none: {}", said(&advice));
+    assert!(ordinals(&advice, ActionKind::EnableWorker).is_empty(), "enabling does not stop a hook that waits");
+}
+
+#[test]
+fn fields_without_effect_are_said() {
+    let advice = ask(&workers(&[4]), none(), json!({ "targetUtilization": 0.5, "lookAhead": "auto" }), plain());
+    assert!(said(&advice).contains("no effect on this kind: targetUtilization, lookAhead"), "{}", said(&advice));
+    assert!(!codes(&ask(&workers(&[4]), none(), json!({ "lookAhead": "off" }), plain())).contains(&"PolicyWithoutEffect"));
+}
+
+#[test]
+fn one_is_one_in_every_sentence() {
+    let list = [worker(0, 4), over(worker(1, 1), json!({ "tasks": [{ "id": "a", "phase": "publishing" }] }))];
+    let text = said(&ask(&list, none(), plain(), plain())) + &said(&ask(&workers(&[4, 1]), json!({ "count": 4 }), plain(), plain()));
+    assert!(!text.contains("1 tasks") && !text.contains("1 slots") && !text.contains("1 workers"), "{text}");
+}
