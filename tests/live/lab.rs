@@ -52,12 +52,7 @@ impl Lab {
             .output();
         let output = tokio::time::timeout(START_LIMIT, up).await.expect("up.sh ends in time").expect("bash starts");
         assert!(output.status.success(), "up.sh failed: {}\n{}", String::from_utf8_lossy(&output.stderr), lab.log());
-        let expected = jobs.split_whitespace().count();
-        let limit = clock::instant() + Duration::from_secs(60);
-        while lab.running().await < expected {
-            assert!(clock::instant() < limit, "not {expected} running jobs after a minute: {}\n{}", String::from_utf8_lossy(&output.stdout), lab.log());
-            tokio::time::sleep(Duration::from_millis(500)).await;
-        }
+        lab.runs(jobs.split_whitespace().count()).await;
         eprintln!("live: Flink with {jobs:?} at {} after {:.0} s", lab.url(), began.elapsed().as_secs_f64());
         lab
     }
@@ -72,20 +67,24 @@ impl Lab {
         down(&self.dir);
     }
 
-    /// Submits one job with arguments of its own, and waits until all its tasks run.
-    pub async fn submit(&self, arguments: &str) {
+    /// Submits what `flink/submit.sh` is told: names of its jobs, or `--` and the arguments of one.
+    pub async fn submit(&self, what: &str) {
         let submit = tokio::process::Command::new("bash")
             .arg(script("submit.sh"))
             .arg(&self.dir)
-            .args([self.port.to_string().as_str(), "--"])
-            .args(arguments.split_whitespace())
+            .arg(self.port.to_string())
+            .args(what.split_whitespace())
             .stdin(Stdio::null())
             .output();
         let output = submit.await.expect("bash starts");
-        assert!(output.status.success(), "submit.sh failed: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "submit.sh {what}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Waits until all tasks of so many jobs run.
+    pub async fn runs(&self, jobs: usize) {
         let limit = clock::instant() + Duration::from_secs(60);
-        while self.running().await == 0 {
-            assert!(clock::instant() < limit, "no running job after a minute: {}\n{}", String::from_utf8_lossy(&output.stdout), self.log());
+        while self.running().await < jobs {
+            assert!(clock::instant() < limit, "not {jobs} running jobs after a minute\n{}", self.log());
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
     }
@@ -158,23 +157,11 @@ impl Lab {
         }
     }
 
-    async fn job(&self, name: &str) -> String {
-        let jobs = self.get("/jobs/overview").await;
-        let row = rows(&jobs["jobs"]).iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no {name} in {jobs}"));
-        row["jid"].as_str().unwrap().to_owned()
-    }
-
-    /// Submits a job of `flink/submit.sh`.
-    pub fn submit_named(&self, job: &str) {
-        let output = Command::new("bash").arg(script("submit.sh")).arg(&self.dir).arg(self.port.to_string()).arg(job).stdin(Stdio::null()).output().unwrap();
-        assert!(output.status.success(), "submit.sh {job}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-
     /// The id of the newest job of a name.
-    pub async fn job_id(&self, name: &str) -> Option<String> {
+    pub async fn job(&self, name: &str) -> String {
         let jobs = self.get("/jobs/overview").await;
         let newest = rows(&jobs["jobs"]).iter().filter(|row| row["name"] == name).max_by_key(|row| row["start-time"].as_i64());
-        Some(newest?["jid"].as_str().unwrap().to_owned())
+        newest.unwrap_or_else(|| panic!("no {name} in {jobs}"))["jid"].as_str().unwrap().to_owned()
     }
 
     /// Cancels a job.

@@ -121,29 +121,28 @@ async fn the_entry_follows(lab: &Lab, service: &Service) {
     assert!((7..=9).contains(&calls), "{view}");
     assert_eq!(service.ask(&target(HEALTHY)).await.0, 404, "it is excluded");
 
-    let read = async |name: &str, id: Option<String>| {
+    let read = async |name: &str, id: &str| {
         let limit = clock::instant() + Duration::from_secs(40);
         loop {
             let (status, request) = service.ask(&format!("{}/request", target(name))).await;
-            let seen = request["snapshot"]["jobId"].as_str().map(str::to_owned);
-            if status == 200 && seen.is_some() && seen == id {
+            if status == 200 && request["snapshot"]["jobId"] == *id {
                 return request["memory"]["since"].clone();
             }
-            assert!(clock::instant() < limit, "{name}: {status}, and not the job {id:?}: {}", request["snapshot"]["jobId"]);
+            assert!(clock::instant() < limit, "{name}: {status}, and not the job {id}: {}", request["snapshot"]["jobId"]);
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
     };
-    lab.submit_named("chained");
-    let first = lab.job_id("lab-chained").await;
-    let since = read("lab-chained", first.clone()).await;
-    lab.cancel(first.as_deref().unwrap()).await;
+    lab.submit("chained").await;
+    let first = lab.job("lab-chained").await;
+    let since = read("lab-chained", &first).await;
+    lab.cancel(&first).await;
     tokio::time::sleep(Duration::from_secs(12)).await;
     let gone = service.get(&format!("{}/advice", target("lab-chained"))).await;
     assert_eq!(gone["outcome"], "hold", "its target stays, and holds: {gone}");
-    lab.submit_named("chained");
-    let second = lab.job_id("lab-chained").await;
+    lab.submit("chained").await;
+    let second = lab.job("lab-chained").await;
     assert_ne!(first, second);
-    assert_eq!(read("lab-chained", second).await, since, "the same target, with its memory");
+    assert_eq!(read("lab-chained", &second).await, since, "the same target, with its memory");
     let status = service.get("/v1/status").await;
     assert_eq!((&status["entries"][0]["targets"], &status["entries"][0]["found"]), (&Value::from(2), &Value::from(2)), "{status}");
 }
