@@ -7,6 +7,7 @@
 //! The pending tasks are asked for before the workers. A task that is placed between the two answers is then seen
 //! twice; the other way round it would be seen nowhere, and a busy cluster would look idle.
 
+mod spec;
 pub mod supervisor;
 mod wire;
 

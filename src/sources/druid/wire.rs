@@ -5,6 +5,7 @@
 
 use serde::Deserialize;
 
+use super::spec::Spec;
 use crate::core::kinds::druid::{Pending, PendingTask, RunningTask, Streaming, Worker};
 use crate::core::units::{Amount, Count, Timestamp, seconds_between};
 use crate::engine::source::{FailureKind, SourceError};
@@ -166,31 +167,6 @@ struct SupervisorRow {
     spec: Option<Spec>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec {
-    #[serde(rename = "type")]
-    name: Option<String>,
-    suspended: Option<bool>,
-    #[serde(rename = "spec")]
-    inner: Option<InnerSpec>,
-    io_config: Option<IoConfig>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct InnerSpec {
-    io_config: Option<IoConfig>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct IoConfig {
-    task_count: Option<Count>,
-    replicas: Option<Count>,
-    stop_task_count: Option<Count>,
-}
-
 /// A streaming supervisor that is not suspended.
 #[derive(Debug, PartialEq)]
 pub(super) struct Supervisor {
@@ -208,19 +184,19 @@ impl SupervisorRow {
     fn streaming(self) -> Option<Supervisor> {
         let spec = self.spec?;
         let suspended = self.suspended == Some(true) || spec.suspended == Some(true) || self.state.as_deref() == Some("SUSPENDED");
-        let task_type = match spec.name.as_deref()? {
+        let task_type = match spec.kind.as_deref()? {
             kind @ ("kafka" | "kinesis" | "rabbit" | "pubsub") => format!("index_{kind}"),
             _ => return None,
         };
         if suspended {
             return None;
         }
-        let io = spec.inner.and_then(|inner| inner.io_config).or(spec.io_config)?;
+        let io = spec.io()?;
         let streaming = Streaming {
             supervisor: self.id,
             category: None,
-            task_count: io.task_count.unwrap_or(1),
-            replicas: io.replicas.unwrap_or(1),
+            task_count: io.task_count(),
+            replicas: io.replicas(),
             stop_task_count: io.stop_task_count,
             next_task_count: None,
             rollover_in_seconds: None,

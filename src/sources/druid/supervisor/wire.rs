@@ -14,45 +14,11 @@ use crate::core::kinds::DruidSupervisorSnapshot;
 use crate::core::kinds::supervisor::{LagUnit, SpecAutoscaler, Stream};
 use crate::core::units::{Amount, Count, Timestamp, seconds_between};
 use crate::engine::source::SourceError;
+use crate::sources::druid::spec::Spec as Written;
 use crate::sources::http::Answer;
 
 /// From this age on a task's average of five minutes is full.
 const FULL_AVERAGE_SECONDS: f64 = 300.0;
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct SpecWire {
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    spec: Option<Inner>,
-    io_config: Option<IoConfig>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Inner {
-    io_config: Option<IoConfig>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct IoConfig {
-    task_count: Option<Count>,
-    replicas: Option<Count>,
-    stop_task_count: Option<Count>,
-    auto_scaler_config: Option<AutoScaler>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct AutoScaler {
-    #[serde(rename = "enableTaskAutoScaler")]
-    enabled: Option<bool>,
-    #[serde(rename = "autoScalerStrategy")]
-    strategy: Option<String>,
-    task_count_min: Option<Count>,
-    task_count_max: Option<Count>,
-}
 
 /// What counts of a spec.
 #[derive(Debug, PartialEq)]
@@ -66,7 +32,7 @@ pub(super) struct Spec {
 
 /// The spec of a supervisor.
 pub(super) fn spec(answer: &Answer) -> Result<Spec, SourceError> {
-    let written: SpecWire = answer.json()?;
+    let written: Written = answer.json()?;
     let stream = match written.kind.as_deref() {
         Some("kafka") => Some(Stream::Kafka),
         Some("kinesis") => Some(Stream::Kinesis),
@@ -74,15 +40,13 @@ pub(super) fn spec(answer: &Answer) -> Result<Spec, SourceError> {
         Some("pubsub") => Some(Stream::Pubsub),
         _ => None,
     };
-    let io = written.spec.and_then(|inner| inner.io_config).or(written.io_config);
-    let Some(io) = io else {
+    let Some(io) = written.io() else {
         return Err(SourceError::new(crate::engine::source::FailureKind::Unsupported, "the supervisor reads no stream: its spec has no ioConfig"));
     };
     Ok(Spec {
         stream,
-        // what a spec leaves out is 1 there
-        task_count: io.task_count.unwrap_or(1),
-        replicas: io.replicas.unwrap_or(1),
+        task_count: io.task_count(),
+        replicas: io.replicas(),
         stop_task_count: io.stop_task_count,
         autoscaler: io.auto_scaler_config.map(|own| SpecAutoscaler {
             enabled: own.enabled,
