@@ -231,3 +231,38 @@ fn an_entry_may_stand_for_many_jobs_of_a_cluster() {
     refused(&one("job: \"*\", exclude: [\"\"]"), "targets[0].source.flink.exclude[0]", "is empty");
     refused(&one("job: \"*\"").replace("orders", &"a".repeat(41)), "targets[0].name", "at most 40 characters");
 }
+
+/// A supervisor that is valid but for the lines given.
+fn supervisor(source: &str, lines: &str) -> String {
+    format!(
+        "targets:\n  - name: orders\n    kind: druidSupervisor\n    cluster: main\n    source: {{ druid: {{ url: \"http://druid:8888\"{source} }} }}\n{lines}"
+    )
+}
+
+#[test]
+fn a_supervisor_is_named_by_an_id_that_is_one_segment_of_a_path() {
+    let configuration = parse(&supervisor(", supervisor: orders/eu", "")).expect("valid");
+    let target = configuration.targets.first().expect("a target");
+    assert_eq!((target.kind, target.cluster.as_deref()), (Kind::DruidSupervisor, Some("main")));
+    assert!(matches!(&target.source, SourceConfig::DruidSupervisor { supervisor, .. } if supervisor == "orders/eu"));
+    assert_eq!(target.effective()["source"]["druid"]["supervisor"], "orders/eu");
+    refused(&supervisor("", ""), "targets[0].source.druid.supervisor", "is missing");
+    for id in ["\"..\"", "\".\"", "\" \"", "\"a\\nb\"", "\"orders-*\""] {
+        let problems = problems(&supervisor(&format!(", supervisor: {id}"), ""));
+        assert!(problems.iter().any(|problem| problem.path == "targets[0].source.druid.supervisor"), "{id}: {problems:?}");
+    }
+    let workers = supervisor(", supervisor: orders", "").replace("druidSupervisor", "druidWorkers");
+    refused(&workers, "targets[0].source.druid.supervisor", "is a field of druidSupervisor");
+}
+
+#[test]
+fn the_window_of_a_supervisor_holds_the_readings_that_it_needs() {
+    let of = |lines: &str| {
+        parse(&supervisor(", supervisor: orders", lines))
+            .map(|configuration| configuration.targets.first().and_then(|target| target.policy.window).map(Duration::seconds))
+    };
+    assert_eq!(of(""), Ok(None), "ten minutes hold three readings of 30 s");
+    assert_eq!(of("    interval: 5m\n"), Ok(Some(900.0)));
+    refused(&supervisor(", supervisor: orders", "    interval: 5m\n    policy: { window: 10m }\n"), "targets[0].policy.window", "3 intervals");
+    refused(&supervisor(", supervisor: orders", "    policy: { min: 1, taskCountMin: 1 }\n"), "targets[0].policy.taskCountMin", "another name");
+}

@@ -54,6 +54,7 @@ fn what_the_pages_say_of_their_examples_comes_out() {
             "Enrich has to process 4000/s and another 333/s to catch up in 30m, after 5m of restart; it can do 4000/s at parallelism 2, and 70 % busy needs 3.4",
         ),
         ("docs/getting-started.md", 0, "12000 wait and 330/s arrive; catching up in 5m (1m start, 10s pause) needs 8.4 replicas at 80 % of 60/s"),
+        ("docs/druid-supervisor.md", 0, "1200000 records wait and 5200/s arrive; catching up in 5m (1m start, 10s pause) needs 11.2 tasks at 80 % of 1200/s"),
         (
             "docs/druid-workers.md",
             0,
@@ -65,7 +66,7 @@ fn what_the_pages_say_of_their_examples_comes_out() {
         ("docs/backlog.md", 3, "the window is not full (2 s of 1m): nothing is lowered before it is"),
         ("docs/flink-job.md", 0, "window has to process 900/s and can do 909/s at parallelism 4; at 70 % busy that needs 6.5"),
         ("docs/flink-job.md", 1, "garbage collection takes 40 % of the time (limit 30 %)"),
-        ("docs/api.md", 0, "a backlog of 4000 and 0 in work, at 500 a replica, need 8 replicas"),
+        ("docs/api.md", 0, "a backlog of 4000, at 500 a replica, needs 8 replicas"),
         ("docs/api.md", 1, "after 3 failures the configured fallback of 8 gives 8"),
     ];
     for (page, index, sentence) in sentences {

@@ -216,3 +216,47 @@ fn a_raise_that_brought_nothing_is_named_and_holds_where_the_policy_says_so() {
     assert_eq!((after.parts[0].recommended, after.outcome), (Some(raised), Outcome::Hold));
     assert!(codes(&after).contains(&"IneffectiveScaling"), "{:?}", codes(&after));
 }
+
+#[test]
+fn a_backlog_alone_raises_where_what_arrives_is_not_known_and_lowers_nothing() {
+    // naive: nothing is known of the rates, so a large backlog changes nothing
+    let of = |spec: u64, backlog: u64| {
+        ask(
+            &json!({ "kind": "backlog", "now": START, "replicas": { "spec": spec }, "snapshot": { "observedAt": START, "backlog": backlog }, "policy": { "perReplicaPerSecond": 100, "max": 50 } }),
+        )
+    };
+    let large = of(2, 120_000);
+    assert_eq!(large.recommended, Some(7), "120000 in 230 s at 80/s each: {:?}", large.reasons);
+    assert_eq!(large.reasons[0].code().name(), "BacklogCatchUp");
+    let small = of(5, 10);
+    assert_eq!((small.recommended, small.outcome), (Some(5), Outcome::Hold));
+    assert!(codes(&small).contains(&"DemandUnknown"), "{:?}", codes(&small));
+}
+
+#[test]
+fn a_threshold_divides_the_backlog_and_not_what_is_in_work() {
+    let advice = ask(
+        &json!({ "kind": "backlog", "now": START, "replicas": { "spec": 2 }, "snapshot": { "observedAt": START, "backlog": 4000, "inFlight": 1000 }, "policy": { "perReplicaBacklog": 500 } }),
+    );
+    assert_eq!(advice.wanted, Some(8));
+}
+
+#[test]
+fn a_missed_objective_is_no_time_to_have_fewer() {
+    // naive: three old messages need three replicas at most, so seven go
+    let missed = json!({ "observedAt": START, "backlog": 3, "oldestSeconds": 600, "arrivalPerSecond": 1, "servedPerSecond": 1 });
+    let policy = |more: Value| {
+        let mut policy = json!({ "perReplicaPerSecond": 100, "scaleDown": { "stabilization": "0s" } });
+        policy.as_object_mut().expect("an object").extend(more.as_object().cloned().expect("an object"));
+        policy
+    };
+    let of = |snapshot: &Value, more: Value| {
+        ask(&json!({ "kind": "backlog", "now": START, "replicas": { "spec": 10 }, "snapshot": snapshot, "policy": policy(more) }))
+    };
+    let advice = of(&missed, json!({ "maxLagSeconds": 60 }));
+    assert_eq!((advice.recommended, advice.outcome, advice.reasons[0].code().name()), (Some(10), Outcome::Hold, "LagObjective"));
+    assert!(of(&missed, json!({})).recommended < Some(10), "without an objective fewer do");
+    // one that no count can meet is missed as well, as long as something waits
+    let unreachable = of(&missed, json!({ "catchUpWithin": "30s" }));
+    assert_eq!((unreachable.recommended, unreachable.reasons[0].code().name()), (Some(10), "ObjectiveUnreachable"));
+}

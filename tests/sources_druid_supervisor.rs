@@ -32,7 +32,9 @@ fn moment(folder: &Path) -> Answers {
     let mut answers = Answers::new();
     for answer in index["answers"].as_array().expect("answers") {
         let path = answer["path"].as_str().expect("a path").split('?').next().expect("a path").to_owned();
-        let status = StatusCode::from_u16(u16::try_from(answer["status"].as_u64().expect("a status")).expect("a status")).expect("a status");
+        // one that was given up says nothing in time
+        let status = answer["status"].as_u64().and_then(|status| u16::try_from(status).ok()).unwrap_or(504);
+        let status = StatusCode::from_u16(status).expect("a status");
         let with_query = answer["path"].as_str().is_some_and(|path| path.contains('?'));
         if answer["method"] == json!("GET") && !(with_query && answers.contains_key(&path)) {
             answers.insert(path, (status, answer["file"].as_str().map(text).unwrap_or_default()));
@@ -62,7 +64,9 @@ async fn read_at(address: &str, id: &str, options: ClientOptions) -> Result<Read
 }
 
 async fn read(answers: Answers) -> Result<DruidSupervisorSnapshot, SourceError> {
-    read_at(&answering(answers).await, "orders", ClientOptions::default()).await.map(snapshot)
+    let status = answers.keys().find_map(|path| path.strip_prefix("/druid/indexer/v1/supervisor/")?.strip_suffix("/status"));
+    let id = status.unwrap_or("orders").to_owned();
+    read_at(&answering(answers).await, &id, ClientOptions::default()).await.map(snapshot)
 }
 
 fn snapshot(reading: Reading) -> DruidSupervisorSnapshot {
@@ -85,7 +89,7 @@ fn moments() -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = versions
         .flat_map(|version| std::fs::read_dir(version).expect("moments"))
         .map(|entry| entry.expect("an entry").path())
-        .filter(|path| path.join("indexer.supervisor.orders.status.json").exists())
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("supervisor-")))
         .collect();
     found.sort();
     found
@@ -94,7 +98,7 @@ fn moments() -> Vec<PathBuf> {
 /// One moment: tasks of the spec, reading, publishing; the whole lag; the outcome, and the code that decided.
 type Row = (&'static str, u64, u64, u64, Option<i64>, &'static str, &'static str);
 
-const ROWS: [Row; 19] = [
+const ROWS: [Row; 31] = [
     ("supervisor-after-rollover", 1, 1, 1, Some(63_905), "hold", "PublishingTasks"),
     ("supervisor-broker-lost", 6, 4, 0, Some(16_142), "hold", "TasksNotRunning"),
     ("supervisor-drained", 2, 2, 0, Some(0), "keep", "WithinTarget"),
@@ -114,6 +118,18 @@ const ROWS: [Row; 19] = [
     ("supervisor-suspended", 2, 0, 2, None, "hold", "Suspended"),
     ("supervisor-suspended-idle", 2, 0, 0, None, "hold", "Suspended"),
     ("supervisor-two-tasks", 2, 2, 2, Some(68_796), "hold", "PublishingTasks"),
+    ("supervisor-autoscaler-after", 2, 2, 0, Some(15_215), "hold", "CapacityUnknown"),
+    ("supervisor-autoscaler-scaled", 2, 0, 1, Some(14_827), "hold", "PublishingTasks"),
+    ("supervisor-autoscaler-start", 1, 1, 0, Some(7_182), "hold", "CapacityUnknown"),
+    ("supervisor-broker-lost-110s", 6, 4, 0, Some(16_142), "hold", "TasksNotRunning"),
+    ("supervisor-hot-partition", 4, 4, 0, Some(19_869), "hold", "HotPartition"),
+    ("supervisor-idle", 1, 2, 0, Some(0), "keep", "Idle"),
+    ("supervisor-no-topic", 1, 0, 0, None, "hold", "NotRunning"),
+    ("supervisor-no-topic-later", 1, 0, 0, None, "hold", "NotRunning"),
+    ("supervisor-replicas", 1, 2, 0, Some(0), "hold", "DemandUnknown"),
+    ("supervisor-steady", 3, 3, 0, Some(0), "hold", "DemandUnknown"),
+    ("supervisor-worker-killed", 3, 2, 0, Some(1_019), "hold", "TasksNotRunning"),
+    ("supervisor-worker-killed-52s", 3, 2, 0, Some(9_058), "hold", "TasksNotRunning"),
 ];
 
 #[tokio::test]
@@ -134,7 +150,7 @@ async fn every_recorded_moment_is_read_and_none_alone_lowers_anything() {
             "{name}"
         );
         assert_eq!((advice.outcome.name(), advice.reasons[0].code().name()), (*outcome, *code), "{name}: {:?}", advice.reasons);
-        assert_eq!(reading.worker_slots.map(|slots| slots.total), Some(4), "{name}");
+        assert!(matches!(reading.worker_slots.map(|slots| slots.total), Some(4 | 8)), "{name}");
     }
     assert_eq!(checked, ROWS.len(), "{found:?}");
 }

@@ -30,7 +30,7 @@ reasons! {
         /// Copies of a streaming task do not share a worker, so at least so many are needed.
         ReplicasApart { supervisor: String, replicas: Count, workers: Workers } "{supervisor} keeps {replicas} copies of each task, which do not share a worker, and has {workers}";
         /// Threshold mode: backlog by `perReplicaBacklog`.
-        LagPerReplica { backlog_records: Num, in_flight: Count, per_replica_backlog: Num, needed: Num } "a backlog of {backlog_records} and {in_flight} in work, at {per_replica_backlog} a replica, need {needed} replicas";
+        LagPerReplica { backlog_records: Num, per_replica_backlog: Num, needed: Num } "a backlog of {backlog_records}, at {per_replica_backlog} a replica, needs {needed} replicas";
         /// Fewer would do.
         SpareCapacity { current: Count, needed: Num } "{needed} of {current} replicas would do";
         /// Nothing waits, nothing arrives, nothing is in work.
@@ -226,7 +226,7 @@ reasons! {
         /// Neither threshold is met by enough readings.
         LagBetweenThresholds (InsideBand) { readings: Count, above: Share, below: Share } "of {readings} readings {above} lie above the upper and {below} below the lower threshold, too few for a step";
         /// An idle supervisor is left alone.
-        SupervisorIdle (Idle) { supervisor: String } "{supervisor} is idle: its stream is silent, no task runs, and it starts its tasks by itself when records come";
+        SupervisorIdle (Idle) { supervisor: String } "{supervisor} is idle: its stream is silent, and it goes on by itself when records come";
         /// Supervisors are going to need more slots.
         SupervisorsNext (PendingTasks) { slots: Slots, supervisors: Names } "{slots} more for the tasks that {supervisors} should have next";
         /// A supervisor does not run.

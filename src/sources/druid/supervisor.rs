@@ -7,6 +7,8 @@
 
 mod wire;
 
+use std::collections::HashSet;
+
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::core::kinds::DruidSupervisorSnapshot;
@@ -55,8 +57,8 @@ impl DruidSupervisorSource {
             processed_per_second: rates.as_ref().and_then(|rates| rates.processed_per_second),
             idle_ratio: rates.as_ref().and_then(|rates| rates.idle_ratio),
             worker_slots: workers.as_deref().map(|workers| slots(workers, &status.tasks, observed_at)),
-            reading_tasks: Some(status.tasks.reading.len() as Count),
-            publishing_tasks: Some(publishing(workers.as_deref(), &status.tasks)),
+            reading_tasks: Some(on_workers(workers.as_deref(), status.tasks.reading.keys())),
+            publishing_tasks: Some(on_workers(workers.as_deref(), &status.tasks.publishing)),
             ..status.snapshot
         };
         spec.fill(&mut snapshot);
@@ -84,15 +86,13 @@ fn found(answer: Answer) -> Result<Answer, SourceError> {
     answer.success()
 }
 
-/// Publishing tasks. The status lists one twice now and then, and some for a while after they have ended: those that a
-/// worker runs count, where the workers are known.
-fn publishing(workers: Option<&[Worker]>, tasks: &Tasks) -> Count {
-    let Some(workers) = workers else { return tasks.publishing.len() as Count };
-    running(workers).filter(|id| tasks.publishing.contains(*id)).count() as Count
-}
-
-fn running(workers: &[Worker]) -> impl Iterator<Item = &str> {
-    workers.iter().flat_map(|worker| worker.tasks.iter().flatten()).map(|task| task.id.as_str())
+/// Tasks of the status that a worker runs, where the workers are known: the status still lists a task for a while after it
+/// has ended, or after its worker has gone, and one that publishes now and then twice.
+fn on_workers<'a>(workers: Option<&[Worker]>, listed: impl IntoIterator<Item = &'a String, IntoIter: ExactSizeIterator>) -> Count {
+    let listed = listed.into_iter();
+    let Some(workers) = workers else { return listed.len() as Count };
+    let running: HashSet<&str> = workers.iter().flat_map(|worker| worker.tasks.iter().flatten()).map(|task| task.id.as_str()).collect();
+    listed.filter(|id| running.contains(id.as_str())).count() as Count
 }
 
 /// Slots of the workers that take tasks, and those that others use.

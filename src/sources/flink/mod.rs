@@ -7,7 +7,7 @@
 //! vertices, their parallelism or their attempt changed. At most V + S + 3, but for a vertex that lacks a metric, which
 //! takes two more once in that time.
 //!
-//! `observedAt` is the moment at which the server fetched the figures, as far as it tells ([`attempt`]), never the moment
+//! `observedAt` is the moment at which the server fetched the figures, as far as it tells (`attempt`), never the moment
 //! at which we asked. The state of the job is newer, and its details are up to 3 s older than that.
 
 mod assemble;

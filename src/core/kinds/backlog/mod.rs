@@ -117,10 +117,8 @@ fn wishes(case: &Case<'_>, series: &Series<BacklogSnapshot>, reading: &BacklogSn
     if let Some(per_replica) = policy.per_replica_backlog {
         judged.fit = if policy.even_distribution { Fit::NextUseful } else { Fit::Any };
         if let Some(backlog) = demand.threshold_backlog(case, judged.current) {
-            let in_flight = reading.in_flight.unwrap_or(0);
-            let needed = (backlog + as_f64(in_flight)) / per_replica;
-            wishes
-                .push((needed, Reason::LagPerReplica { backlog_records: Num(backlog), in_flight, per_replica_backlog: Num(per_replica), needed: Num(needed) }));
+            let needed = backlog / per_replica;
+            wishes.push((needed, Reason::LagPerReplica { backlog_records: Num(backlog), per_replica_backlog: Num(per_replica), needed: Num(needed) }));
             judged.confidence = demand.confidence(0, judged.one_shot);
             judged.past = past(series, case, |reading| reading.backlog.map(|backlog| demand::non_negative(backlog) / per_replica));
         }
@@ -143,7 +141,12 @@ fn past(series: &Series<BacklogSnapshot>, case: &Case<'_>, wish: impl Fn(&Backlo
 
 fn by_rates(case: &Case<'_>, series: &Series<BacklogSnapshot>, demand: &Demand, judged: &mut Judged, wishes: &mut Vec<(f64, Reason)>) {
     let policy = case.policy;
-    let (Some(arrival), Some(backlog)) = (demand.arrival, demand.backlog) else { return };
+    let (Some(arrival), Some(backlog)) = (demand.arrival, demand.backlog) else {
+        if let (Some(backlog), Some(capacity)) = (demand.backlog, &demand.capacity) {
+            by_backlog_alone(case, backlog, capacity.per_replica, demand, judged, wishes);
+        }
+        return;
+    };
     let Some(capacity) = &demand.capacity else {
         judged.notices.push(Reason::CapacityUnknown { detail: "nothing has been served yet, and perReplicaPerSecond is not declared".to_owned() });
         if arrival > 0.0 || backlog > policy.activation_backlog {
@@ -157,11 +160,14 @@ fn by_rates(case: &Case<'_>, series: &Series<BacklogSnapshot>, demand: &Demand, 
     judged.load = Some(load);
     let need = rate::need(load, policy);
     if !need.reachable {
-        judged.notices.push(Reason::ObjectiveUnreachable {
+        let reason = Reason::ObjectiveUnreachable {
             objective_seconds: policy.catch_up_within.into(),
             reachable_seconds: Maybe(Some(Secs(policy.startup.seconds() + policy.pause.seconds()))),
             detail: "catchUpWithin is not longer than startup and pause together".to_owned(),
-        });
+        };
+        // an objective that cannot be met is no reason to have fewer
+        let list = if backlog > 0.0 { &mut judged.no_lower } else { &mut judged.notices };
+        list.push(reason);
     }
     judged.confidence = demand.confidence(usize::from(!capacity.is_measured()), judged.one_shot);
     if judged.current.is_some_and(|current| current > 0) && policy.even_distribution {
@@ -205,6 +211,22 @@ fn by_rates(case: &Case<'_>, series: &Series<BacklogSnapshot>, demand: &Demand, 
         }
     };
     wishes.push((needed, reason));
+}
+
+/// What arrives is not known: the backlog alone may raise, and nothing is lowered.
+fn by_backlog_alone(case: &Case<'_>, backlog: f64, capacity: f64, demand: &Demand, judged: &mut Judged, wishes: &mut Vec<(f64, Reason)>) {
+    let policy = case.policy;
+    let needed = rate::need(Load { arrival: 0.0, backlog, served: 0.0, capacity }, policy).when_changed;
+    if needed <= as_f64(judged.current.unwrap_or(0)) {
+        return;
+    }
+    judged.no_lower.push(Reason::DemandUnknown { detail: "what arrives is not known".to_owned() });
+    judged.confidence = demand.confidence(2, judged.one_shot);
+    let (backlog_records, capacity_per_replica_per_second) = (Num(backlog), Rate(capacity));
+    wishes.push((
+        needed,
+        Reason::BacklogAlone { backlog_records, capacity_per_replica_per_second, catch_up_within_seconds: policy.catch_up_within.into(), needed: Num(needed) },
+    ));
 }
 
 /// With a lower bound alone: raise when the backlog says so, else probe down one step after a quiet window.
@@ -280,7 +302,10 @@ fn by_delay(case: &Case<'_>, demand: &Demand, judged: &mut Judged, wishes: &mut 
     let wish = by_rate.unwrap_or_else(|| as_f64(current) * (lag / most).min(2.0));
     // no item can be worked on by two
     let wish = items.map_or(wish, |items| wish.min(items.max(1.0)));
-    wishes.push((wish, Reason::LagObjective { lag_seconds: Secs(lag), max_lag_seconds: Secs(most), needed: Num(wish) }));
+    let reason = Reason::LagObjective { lag_seconds: Secs(lag), max_lag_seconds: Secs(most), needed: Num(wish) };
+    // while it is missed nothing is lowered, whatever else would do with less
+    judged.no_lower.push(reason.clone());
+    wishes.push((wish, reason));
 }
 
 /// A rollout that does not get its pods ready is not mended by more pods; neither is a crash loop.

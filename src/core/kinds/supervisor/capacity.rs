@@ -1,7 +1,7 @@
 //! What one task can read, and how well that is known.
 //!
 //! A task that waits for records tells nothing of how fast it could be, so only saturated tasks measure: those that
-//! hardly wait, or whose lag stands. Below that, rate by busy share is the estimate; it leans to the low side, because a
+//! hardly wait, or for which records have waited all the time. Below that, rate by busy share is the estimate; it leans to the low side, because a
 //! half idle task reads in small batches and pays for each, so halving the tasks raises their busy share by less than
 //! double. Without an idle ratio what a task is seen to read is a lower bound, and without a rate nothing is known: a
 //! task that has just started reads nothing yet, and dividing by its rate would ask for any number at all.
@@ -17,7 +17,7 @@ use crate::core::units::{Count, Known, as_f64};
 const SATURATED: f64 = 0.9;
 /// Below this busy share a capacity worked out from it is a wild guess.
 const LEAST_BUSY: f64 = 0.05;
-/// Tasks that wait for more than this share of the time are not what a standing lag waits for.
+/// Tasks that wait for more than this share of the time are not what a lag waits for.
 const WAITS: f64 = 0.5;
 /// A lag of so many seconds of arrivals always stands somewhere between two fetches of offsets.
 const ALWAYS_THERE_SECONDS: f64 = 30.0;
@@ -95,12 +95,13 @@ pub fn is_quiet(lag: &Lag<'_>, arrival: Option<f64>) -> bool {
 #[must_use]
 pub fn of(case: &Case<'_>, window: &Window<'_>, lag: &Lag<'_>, arrival: Option<f64>, work: &mut Work) -> Option<Capacity> {
     let found = |per_task: f64, source| (per_task.is_finite() && per_task > 0.0).then_some(Capacity { per_task, source });
-    let stands = !is_quiet(lag, arrival) && has_not_shrunk(window, lag);
-    work.waits_beside_lag = stands && work.busy.is_some_and(|busy| busy < 1.0 - WAITS);
+    // where a few partitions lag the tasks of the others are not at their limit, and the mean of all says nothing
+    let waited = window.always_waited(lag, |lag| !is_quiet(lag, arrival) && lag.is_widespread());
+    work.waits_beside_lag = waited && work.busy.is_some_and(|busy| busy < 1.0 - WAITS);
     if let Some(declared) = case.policy.per_replica_per_second {
         return found(declared, Source::Declared);
     }
-    let saturated = work.busy.is_some_and(|busy| busy >= SATURATED) || (stands && !work.waits_beside_lag);
+    let saturated = work.busy.is_some_and(|busy| busy >= SATURATED) || (waited && !work.waits_beside_lag);
     if let Some(measured) = work.each.filter(|_| saturated).and_then(|each| found(each, Source::Measured)) {
         return Some(measured);
     }
@@ -113,11 +114,4 @@ pub fn of(case: &Case<'_>, window: &Window<'_>, lag: &Lag<'_>, arrival: Option<f
         Some(busy) if busy >= LEAST_BUSY => found(each / busy, Source::Estimated),
         _ => found(each, Source::LowerBound),
     }
-}
-
-/// True when the lag is at least what it was at the beginning of the window.
-fn has_not_shrunk(window: &Window<'_>, lag: &Lag<'_>) -> bool {
-    let Some(before) = window.oldest().and_then(|(_, reading)| Lag::of(reading).ok().flatten()) else { return false };
-    let pair = lag.seconds().zip(before.seconds()).or_else(|| lag.records.zip(before.records));
-    pair.is_some_and(|(now, then)| then > 0.0 && now >= then)
 }

@@ -84,6 +84,13 @@ impl<'a> Lag<'a> {
         }
     }
 
+    /// True when most partitions have a part of the lag that is worth the name.
+    #[must_use]
+    pub fn is_widespread(&self) -> bool {
+        let mean = self.parts.iter().map(|(_, lag)| lag).sum::<f64>() / as_f64(self.parts.len().max(1) as Count);
+        self.parts.iter().filter(|(_, lag)| lag * 10.0 >= mean).count() * 2 >= self.parts.len()
+    }
+
     /// The few partitions that hold the lag, where it is worth a look at `arrival` records per second.
     #[must_use]
     pub fn hot(&self, arrival: Option<f64>) -> Option<Hot> {

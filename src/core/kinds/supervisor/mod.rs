@@ -64,6 +64,7 @@ pub fn advise(request: &Request, series: &Series<DruidSupervisorSnapshot>) -> Ad
         hand_over(reading, current, count, reasons);
         count
     });
+    said_once(&mut advice.reasons);
     more_workers(reading, &mut advice);
     action::complete(reading, &mut advice);
     advice
@@ -242,11 +243,10 @@ fn hot(case: &Case<'_>, demand: &Demand<'_>, judged: &mut Judged) {
         },
     };
     let current = as_f64(judged.current.unwrap_or(0));
-    let arrives = judged.load.map(|load| load.arrival / (case.policy.target_utilization * load.capacity));
+    let known = demand.capacity.is_some_and(|capacity| capacity.source != Source::LowerBound);
+    let arrives = judged.load.filter(|_| known).map(|load| load.arrival / (case.policy.target_utilization * load.capacity));
     // what arrives is reason enough for a raise, whoever holds the lag
-    if arrives.is_some_and(|needed| needed > current) {
-        judged.notices.push(reason.clone());
-    } else {
+    if arrives.is_none_or(|needed| needed <= current) {
         judged.no_raise.push(reason.clone());
     }
     judged.no_lower.push(reason);
@@ -265,6 +265,18 @@ fn not_shrinking(demand: &Demand<'_>, judged: &mut Judged) {
         lag_seconds: Secs(demand.lag_seconds().unwrap_or(0.0)),
     };
     judged.no_lower.push(reason);
+}
+
+/// What forbids both directions is said once.
+fn said_once(reasons: &mut Vec<Reason>) {
+    let mut seen: Vec<Reason> = Vec::with_capacity(reasons.len());
+    reasons.retain(|reason| {
+        let is_new = !seen.contains(reason);
+        if is_new {
+            seen.push(reason.clone());
+        }
+        is_new
+    });
 }
 
 /// Between the tasks of two counts both need slots for a while.

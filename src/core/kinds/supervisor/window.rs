@@ -116,20 +116,32 @@ impl<'a> Window<'a> {
     }
 
     fn by_positions(&self) -> Option<f64> {
-        let (at, latest) = self.now;
-        let positions = latest.current_offsets.as_ref().filter(|positions| !positions.is_empty())?;
-        let now = fetched(self.now);
-        let started = latest.task_age_seconds.map(|age| shifted(at, -age.get()));
-        let far_enough = |then: Timestamp| seconds_between(then, now) >= READ_OVER_SECONDS && started.is_none_or(|started| then >= started);
-        let (then, before) = self.readings.iter().rev().find_map(|reading| {
-            let then = fetched(*reading);
-            Some((then, reading.1.current_offsets.as_ref()?)).filter(|_| far_enough(then))
-        })?;
+        let positions = self.now.1.current_offsets.as_ref().filter(|positions| !positions.is_empty())?;
+        let (then, before) = self.reference(|reading| reading.current_offsets.is_some())?;
+        let before = before.current_offsets.as_ref()?;
         let mut sum = 0.0;
         for (name, position) in positions {
             sum += as_f64(position.checked_sub(*before.get(name)?)?);
         }
-        Some(sum / seconds_between(then, now))
+        Some(sum / seconds_between(then, fetched(self.now)))
+    }
+
+    /// The newest earlier reading that is far enough back to measure against, since the youngest task has started.
+    fn reference(&self, has: impl Fn(&DruidSupervisorSnapshot) -> bool) -> Option<(Timestamp, &'a DruidSupervisorSnapshot)> {
+        let (at, latest) = self.now;
+        let now = fetched(self.now);
+        // where groups hand over one at a time, the others go on reading
+        let started = latest.task_age_seconds.filter(|_| !latest.rolls()).map(|age| shifted(at, -age.get()));
+        let far_enough = |then: Timestamp| seconds_between(then, now) >= READ_OVER_SECONDS && started.is_none_or(|started| then >= started);
+        self.readings.iter().rev().map(|reading| (fetched(*reading), reading.1)).find(|(then, reading)| has(reading) && far_enough(*then))
+    }
+
+    /// True when records have waited for all tasks all the time over which what is read is measured: then it is all that
+    /// the tasks can do.
+    #[must_use]
+    pub fn always_waited(&self, lag: &Lag<'_>, waits: impl Fn(&Lag<'_>) -> bool) -> bool {
+        let before = self.reference(|reading| matches!(Lag::of(reading), Ok(Some(_)))).and_then(|(_, reading)| Lag::of(reading).ok().flatten());
+        waits(lag) && before.is_some_and(|before| before.unit == lag.unit && waits(&before))
     }
 
     /// By the ends of the partitions.
