@@ -208,7 +208,9 @@ fn paused(judged: &mut Judged, current: Count) -> Verdict {
         reasons.append(more);
     }
     let wanted = judged.wish.map(ceil_count);
-    Verdict { recommended: Some(current), wanted, reasons, limits: Vec::new(), held: wanted != Some(current), is_fallback: false }
+    let mut ladder = Ladder::new(wanted.unwrap_or(current));
+    ladder.to(LimitCode::Held, current, as_f64(current));
+    Verdict { recommended: Some(current), wanted, reasons, limits: ladder.limits, held: wanted != Some(current), is_fallback: false }
 }
 
 /// The demand is unknown, or something forbids any change: the present count, or what the policy says.
@@ -227,7 +229,9 @@ fn hold(case: &Case<'_>, trust: &Trust, judged: &mut Judged, current: Count, wan
     reasons.append(&mut judged.no_raise);
     reasons.append(&mut judged.no_lower);
     // the lower bound is known whatever the readings say; nothing is cut to the upper one without knowing what is cut
-    let mut ladder = Ladder::new(unknown.recommended.unwrap_or(current));
+    let told = unknown.recommended.unwrap_or(current);
+    let mut ladder = Ladder::new(wanted.unwrap_or(told));
+    ladder.to(LimitCode::Held, told, as_f64(told));
     to_min(&mut ladder, case.min, judged);
     to_slots(&mut ladder, current, judged);
     Verdict { recommended: unknown.recommended.map(|_| ladder.value), wanted, reasons, limits: ladder.limits, held: true, is_fallback: unknown.is_fallback }
@@ -303,6 +307,7 @@ fn decide(
         held |= safe == current && !in_hand_reasons.is_empty();
         in_hand_reasons.append(&mut reasons);
         reasons = in_hand_reasons;
+        ladder.to(LimitCode::Held, safe, as_f64(safe));
     }
     held = (held || ladder.waits()) && safe == current && wanted != current;
     judged.memory.wishes = wishes;
@@ -357,7 +362,7 @@ fn blocked(judged: &mut Judged, ladder: &mut Ladder, current: Count, reasons: &m
     }
     let is_blocked = !blocks.is_empty();
     if is_blocked {
-        ladder.value = current;
+        ladder.to(LimitCode::Held, current, as_f64(current));
         blocks.append(reasons);
         *reasons = blocks;
     }

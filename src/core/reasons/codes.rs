@@ -370,7 +370,7 @@ limits! {
     /// A vertex inside its own band is not moved because another one is outside.
     InsideOwnBand () "the vertex is inside its own band and stays";
     /// Something is not known or not safe, or will not help: the reasons say what.
-    Held (to) "the present {to} are held: the reasons say why";
+    Held (to) "{to} is held: the reasons say why";
     /// One subtask is far busier than the others, and more of them do not relieve it.
     SubtaskSkew (at) "the mean load needs {at}, and more do not relieve the busiest subtask";
     /// A vertex downstream cannot take more.
