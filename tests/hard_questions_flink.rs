@@ -141,3 +141,27 @@ fn a_vertex_near_its_limit_goes_along_with_a_rescale_that_another_one_needs() {
     assert_eq!(joint.parts.iter().map(|part| part.recommended).collect::<Vec<_>>(), [Some(6), Some(6)], "{:?}", codes(&joint));
     assert!(joint.parts[0].reasons.iter().any(|reason| reason.code().name() == "InsideBand"), "that it is inside its band is said");
 }
+
+#[test]
+fn what_was_wanted_before_a_job_was_first_seen_is_not_known_and_lowers_nothing_within_the_stabilization() {
+    // little to do from the first reading on: an advisor that has just been started knows nothing of the hour before
+    let policy = json!({ "window": "5m" });
+    let registered = json!({ "version": 1, "kind": "flinkJob", "since": time(0).to_string() });
+    let (mut memory, mut history, mut lowered_at) = (registered, Vec::new(), None);
+    for minute in 0..120 {
+        let reading = job(60 * minute, 0.05, &json!({ "recordsIn": 60_000 * minute, "recordsOut": 60_000 * minute }));
+        let body = json!({ "snapshot": reading, "history": history, "memory": memory, "policy": policy });
+        let advice = ask(60 * minute, body);
+        memory = serde_json::to_value(&advice.memory).expect("a memory");
+        history.push(reading);
+        history.drain(..history.len().saturating_sub(8));
+        if advice.recommended < Some(4) {
+            lowered_at = Some(minute);
+            break;
+        }
+        if minute == 30 {
+            assert!(codes(&advice).contains(&"WindowNotFull"), "{:?}", codes(&advice));
+        }
+    }
+    assert!(lowered_at.is_some_and(|minute| (60..=62).contains(&minute)), "an hour after the first sight, not at minute {lowered_at:?}");
+}

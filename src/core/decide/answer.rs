@@ -13,7 +13,8 @@ pub(super) fn remember(case: &Case<'_>, trust: &Trust, judged: &mut Judged, verd
     let last_complete = judged.last_complete(trust);
     let memory = &mut judged.memory;
     if judged.complete && trust.is_fresh() {
-        let since = case.unbroken_since(case.policy.scale_down.stabilization);
+        // as the request has it: a kind that stabilizes its parts concludes without windows of its own
+        let since = case.unbroken_since(case.request.policy.scale_down.stabilization);
         memory.unbroken_since = (since != memory.since).then_some(since);
     }
     memory.failures = if judged.complete && trust.is_fresh() { 0 } else { memory.failures.saturating_add(1) };

@@ -11,7 +11,7 @@ use super::vertex::{JobFacts, SATURATED};
 use super::window::Window;
 use super::{FlinkJobSnapshot, Vertex, slots};
 use crate::core::decide::Case;
-use crate::core::policy::{FlinkPolicy, Policy};
+use crate::core::policy::{Damping, FlinkPolicy, Policy};
 use crate::core::reasons::{Maybe, Names, Num, Reason, Secs, Share, Tasks};
 use crate::core::units::{Amount, as_f64, seconds_between};
 
@@ -128,6 +128,18 @@ pub struct Findings {
     pub estimates: usize,
 }
 
+/// What was wanted before the job was first seen, or while no reading came, is not known. It may have been more than now,
+/// so nothing is lowered before a whole stabilization window has been seen.
+fn not_seen_for_long(case: &Case<'_>) -> Option<Reason> {
+    let (policy, window) = (case.policy, case.policy.scale_down.stabilization);
+    if policy.damping == Damping::Consumer || policy.flink.delay_from_first_wish {
+        return None;
+    }
+    case.memory?;
+    let have = seconds_between(case.unbroken_since(window.longer(policy.flink.window)), case.now).max(0.0);
+    (have + 1e-6 < window.seconds()).then(|| Reason::WindowNotFull { have_seconds: Secs(have), window_seconds: window.into() })
+}
+
 /// What holds for every vertex of the job, and what is said of it as a whole.
 #[must_use]
 pub fn of_job(
@@ -150,6 +162,7 @@ pub fn of_job(
         no_lower: window.not_full.iter().cloned().collect(),
         no_raise: Vec::new(),
     };
+    facts.no_lower.extend(not_seen_for_long(case));
     found.notices.extend(pace.unreachable(case.policy));
     let missing = slots::unknown_quotas(job, case.policy);
     if !missing.is_empty() {
