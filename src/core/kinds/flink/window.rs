@@ -2,7 +2,8 @@
 //!
 //! Totals start anew with every restart and rescale, and averages of that time mislead. So readings from before the
 //! newest start, of another job id, of fewer restarts or of another parallelism are left out, and so are those of the
-//! time in which the job settled after its start (`settlingReadings` keeps them), and the window begins anew. Source: Flink REST API; flink-autoscaler `ScalingMetricCollector`.
+//! time in which the job settled after its start (`settlingReadings` keeps them), and the window begins
+//! anew. Source: Flink REST API; flink-autoscaler `ScalingMetricCollector`.
 
 use super::rates::{self, Figures};
 use super::{FlinkJobSnapshot, Vertex};
@@ -15,6 +16,9 @@ use crate::core::units::{Timestamp, seconds_between, shifted};
 
 /// The longest wait for rates after a start has settled.
 const LONGEST_BASE_SECONDS: f64 = 60.0;
+
+/// The vertices of one sample, by their position in the newest reading.
+type Column<'a> = Vec<Option<&'a Vertex>>;
 
 /// Readings in order of time; the newest last.
 pub struct Window<'a> {
@@ -29,7 +33,9 @@ pub struct Window<'a> {
     /// How long the newest rescale took, at most: from the last reading of the life before until the job ran again.
     pub rescale_seconds: Option<f64>,
     /// The vertex of each sample at each position of the newest reading; `None` where it is not in that sample.
-    columns: Vec<Vec<Option<&'a Vertex>>>,
+    columns: Vec<Column<'a>>,
+    /// The same for the earlier readings.
+    earlier_columns: Vec<Column<'a>>,
 }
 
 impl<'a> Window<'a> {
@@ -91,25 +97,21 @@ impl<'a> Window<'a> {
             earlier = std::mem::replace(&mut samples, rest);
         }
         let no_base = if case.policy.flink.settling_readings { None } else { no_base(case, latest, &samples) };
-        let columns = samples.iter().map(|(_, job)| column(job, latest)).collect();
-        Self { samples, earlier, not_full, no_base, rescale_seconds, columns }
+        let columns = |samples: &[(f64, &'a FlinkJobSnapshot)]| samples.iter().map(|(_, job)| column(job, latest)).collect();
+        let (columns, earlier_columns) = (columns(&samples), columns(&earlier));
+        Self { samples, earlier, not_full, no_base, rescale_seconds, columns, earlier_columns }
     }
 
     /// What each vertex of the newest reading does and can do, by position.
     #[must_use]
     pub fn figures(&self, latest: &FlinkJobSnapshot, policy: &FlinkPolicy) -> Vec<Figures> {
-        let of = |(position, vertex): (usize, &Vertex)| rates::figures(self.of_vertex(position), vertex, self.earlier_of(&vertex.id), policy);
+        let of = |(position, vertex): (usize, &Vertex)| rates::figures(self.of_vertex(position), vertex, states(&self.earlier, &self.earlier_columns, position), policy);
         latest.vertices.iter().enumerate().map(of).collect()
-    }
-
-    /// The states of one vertex before the window, oldest first.
-    fn earlier_of(&self, id: &str) -> impl Iterator<Item = (f64, &'a Vertex)> {
-        self.earlier.iter().filter_map(move |(at, job)| Some((*at, job.vertices.iter().find(|vertex| vertex.id == id)?)))
     }
 
     /// The states of one vertex over the window, oldest first.
     pub fn of_vertex(&self, position: usize) -> impl Iterator<Item = (f64, &'a Vertex)> + '_ {
-        self.samples.iter().zip(&self.columns).filter_map(move |((at, _), column)| Some((*at, column.get(position).copied().flatten()?)))
+        states(&self.samples, &self.columns, position)
     }
 }
 
@@ -143,8 +145,13 @@ fn rescaled(job: &FlinkJobSnapshot, latest: &FlinkJobSnapshot) -> bool {
         && job.vertices.iter().zip(&latest.vertices).any(|(then, now)| then.id == now.id && then.parallelism != now.parallelism)
 }
 
+/// The states of one vertex over these samples, in their order.
+fn states<'w, 'a>(samples: &'w [(f64, &'a FlinkJobSnapshot)], columns: &'w [Column<'a>], position: usize) -> impl Iterator<Item = (f64, &'a Vertex)> + 'w {
+    samples.iter().zip(columns).filter_map(move |((at, _), column)| Some((*at, column.get(position).copied().flatten()?)))
+}
+
 /// The vertices of a sample in the order of the newest reading.
-fn column<'a>(job: &'a FlinkJobSnapshot, latest: &FlinkJobSnapshot) -> Vec<Option<&'a Vertex>> {
+fn column<'a>(job: &'a FlinkJobSnapshot, latest: &FlinkJobSnapshot) -> Column<'a> {
     latest
         .vertices
         .iter()
