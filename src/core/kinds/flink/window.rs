@@ -142,7 +142,7 @@ fn is_older_life(job: &FlinkJobSnapshot, latest: &FlinkJobSnapshot, measured: Ti
 /// True when a vertex had another parallelism then.
 fn rescaled(job: &FlinkJobSnapshot, latest: &FlinkJobSnapshot) -> bool {
     job.vertices.len() == latest.vertices.len()
-        && job.vertices.iter().zip(&latest.vertices).any(|(then, now)| then.id == now.id && then.parallelism != now.parallelism)
+        && job.vertices.iter().zip(&latest.vertices).any(|(then, now)| then.parallelism != now.parallelism && then.id == now.id)
 }
 
 /// The states of one vertex over these samples, in their order.
