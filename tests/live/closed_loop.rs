@@ -19,8 +19,11 @@ const SETTLES: Duration = Duration::from_secs(20);
 const WINDOW: Duration = Duration::from_secs(90);
 const SCALE_DOWN: Duration = Duration::from_secs(120);
 
+/// As long as two rescales in a row may take: a window, two minutes of readings in between, and a minute for Flink's averages.
+const TWO_RESCALES: Duration = Duration::from_secs(330);
+
 /// When the rate halves in the whole loop.
-const HALVES: Duration = Duration::from_secs(300);
+const HALVES: Duration = Duration::from_secs(400);
 
 /// A cluster of 12 slots: a TaskManager can be lost, and 8 subtasks still find a place.
 const CLUSTER: [(&str, &str); 3] = [("SCHEDULER", "adaptive"), ("TASKMANAGERS", "3"), ("SLOTS", "4")];
@@ -167,7 +170,7 @@ fn parallelism(advice: &Value) -> Vec<(String, u64)> {
 async fn a_job_at_parallelism_one_comes_to_rest_in_two_rescales_and_the_loss_of_a_task_manager_moves_nothing() {
     let looped = Loop::start("--job pipeline --rate 6000 --parse-cost-us 150 --swing 0.05 --period-s 40", &[]).await;
     let wanted = [("Source: orders", 1), ("Parse", needed(6000.0, 150.0)), ("Enrich", needed(6000.0, 500.0)), ("Count per key (2 s)", 1), ("Out: Writer", 1)];
-    let rescales = looped.comes_to_rest(&wanted, 2, Duration::from_secs(240)).await;
+    let rescales = looped.comes_to_rest(&wanted, 2, TWO_RESCALES).await;
     assert!(rescales >= 1, "parallelism 1 was enough: the job is no test");
     assert_eq!(looped.asked().await, rescales, "each rescale was asked for once");
     looped.outlives_a_lost_task_manager("Enrich").await;
@@ -176,10 +179,11 @@ async fn a_job_at_parallelism_one_comes_to_rest_in_two_rescales_and_the_loss_of_
 #[tokio::test]
 #[ignore = "twenty minutes: just live flink-loop"]
 async fn the_whole_loop_up_down_quiet_and_a_loss() {
-    let looped = Loop::start("--job pipeline --rate 6000 --parse-cost-us 150 --swing 0.05 --period-s 40 --step-at-s 300 --step-factor 0.5", &[]).await;
+    let halves = format!("--job pipeline --rate 6000 --parse-cost-us 150 --swing 0.05 --period-s 40 --step-at-s {} --step-factor 0.5", HALVES.as_secs());
+    let looped = Loop::start(&halves, &[]).await;
     let at =
         |rate: f64| [("Source: orders", 1), ("Parse", needed(rate, 150.0)), ("Enrich", needed(rate, 500.0)), ("Count per key (2 s)", 1), ("Out: Writer", 1)];
-    let raised = looped.comes_to_rest(&at(6000.0), 2, Duration::from_secs(240)).await;
+    let raised = looped.comes_to_rest(&at(6000.0), 2, TWO_RESCALES).await;
     while looped.began.elapsed() < HALVES {
         tokio::time::sleep(Duration::from_secs(5)).await;
         assert_eq!(looped.lab.restarts(JOB).await, raised, "before the rate changes nothing has to");
@@ -210,7 +214,7 @@ async fn a_join_of_two_sources_comes_to_rest() {
         ("Enrich", needed(3500.0, 1000.0)),
         ("Out: Writer", 1),
     ];
-    looped.comes_to_rest(&wanted, 2, Duration::from_secs(300)).await;
+    looped.comes_to_rest(&wanted, 2, TWO_RESCALES).await;
 }
 
 #[tokio::test]
@@ -218,7 +222,7 @@ async fn a_join_of_two_sources_comes_to_rest() {
 async fn a_job_of_chained_operators_comes_to_rest() {
     let looped = Loop::start("--job chained --rate 6000 --parse-cost-us 150", &[]).await;
     let wanted = [("Source: orders -> Parse", needed(6000.0, 150.0)), ("Enrich", needed(6000.0, 500.0)), ("Count per key (2 s) -> Out: Writer", 1)];
-    looped.comes_to_rest(&wanted, 2, Duration::from_secs(300)).await;
+    looped.comes_to_rest(&wanted, 2, TWO_RESCALES).await;
 }
 
 #[tokio::test]
@@ -226,5 +230,5 @@ async fn a_job_of_chained_operators_comes_to_rest() {
 async fn a_job_on_flink_1_20_comes_to_rest() {
     let looped = Loop::start("--job pipeline --rate 6000 --parse-cost-us 150", &[("FLINK_VERSION", "1.20.5")]).await;
     let wanted = [("Source: orders", 1), ("Parse", needed(6000.0, 150.0)), ("Enrich", needed(6000.0, 500.0)), ("Count per key (2 s)", 1), ("Out: Writer", 1)];
-    looped.comes_to_rest(&wanted, 2, Duration::from_secs(300)).await;
+    looped.comes_to_rest(&wanted, 2, TWO_RESCALES).await;
 }

@@ -261,9 +261,10 @@ fn inside(band: &Band, capacity: f64) -> Reason {
     }
 }
 
-/// A capacity below this is inside its band, but beyond the peak limit of the same-peak rule.
+/// A capacity below this is inside its band, but nearer to its edge than to the target: with the noise of the next readings
+/// it may be outside, and would need a stop of its own.
 fn strained_below(target: &Target, facts: &JobFacts, policy: &Policy) -> f64 {
-    let limit = policy.target_utilization + (policy.flink.utilization_max - policy.target_utilization).max(0.0) * 2.0 / 3.0;
+    let limit = f64::midpoint(policy.target_utilization, policy.flink.utilization_max.max(policy.target_utilization));
     target_capacity(target, limit, Some(facts.restart_seconds), facts.within_seconds, policy).unwrap_or(0.0)
 }
 

@@ -105,7 +105,9 @@ impl<'a> Window<'a> {
     /// What each vertex of the newest reading does and can do, by position.
     #[must_use]
     pub fn figures(&self, latest: &FlinkJobSnapshot, policy: &FlinkPolicy) -> Vec<Figures> {
-        let of = |(position, vertex): (usize, &Vertex)| rates::figures(self.of_vertex(position), vertex, states(&self.earlier, &self.earlier_columns, position), policy);
+        let of = |(position, vertex): (usize, &Vertex)| {
+            rates::figures(self.of_vertex(position), vertex, states(&self.earlier, &self.earlier_columns, position), policy)
+        };
         latest.vertices.iter().enumerate().map(of).collect()
     }
 
