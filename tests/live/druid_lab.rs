@@ -26,7 +26,7 @@ pub struct DruidLab {
     port: u16,
     client: Client,
     keeper: Option<Child>,
-    _alone: MutexGuard<'static, ()>,
+    _alone: Option<MutexGuard<'static, ()>>,
 }
 
 /// A task as the Overlord tells of it.
@@ -50,10 +50,18 @@ pub struct Worker {
 impl DruidLab {
     /// Starts a cluster with these settings of `druid/up.sh`.
     pub async fn start(settings: &[(&str, &str)]) -> Self {
-        let alone = ONE_AT_A_TIME.lock().await;
+        Self::start_in("live-druid", Some(ONE_AT_A_TIME.lock().await), settings).await
+    }
+
+    /// Starts a second cluster beside one that runs.
+    pub async fn start_beside(settings: &[(&str, &str)]) -> Self {
+        Self::start_in("live-druid-beside", None, settings).await
+    }
+
+    async fn start_in(place: &str, alone: Option<MutexGuard<'static, ()>>, settings: &[(&str, &str)]) -> Self {
         let began = clock::instant();
         // one place for all runs: a run that was killed leaves a cluster there, which the next one stops
-        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("live-druid");
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(place);
         down(&dir);
         let _ = fs::remove_dir_all(&dir);
         let client = Client::builder().no_proxy().timeout(Duration::from_secs(10)).build().unwrap();
