@@ -33,7 +33,16 @@ fn overlord() -> Answers {
     ]
     .into_iter()
     .map(|(path, name)| (path.to_owned(), (StatusCode::OK, file(name))))
+    .chain([("runningTasks".to_owned(), (StatusCode::OK, rows(&RUNNING)))])
     .collect()
+}
+
+/// What runs on the workers of `workers.json`.
+const RUNNING: [&str; 3] = ["index_kafka_orders_ab12_cd", "index_parallel_clicks_1", "index_kafka_orders_ef34_gh"];
+
+fn rows(ids: &[&str]) -> String {
+    let rows: Vec<Value> = ids.iter().map(|id| serde_json::json!({ "id": id, "type": null, "statusCode": "RUNNING" })).collect();
+    serde_json::to_string(&rows).expect("JSON")
 }
 
 /// What a real Overlord answered at a moment, to the user whose answers are named so.
@@ -94,7 +103,7 @@ fn with(path: &str, status: u16, body: &str) -> Answers {
 #[tokio::test]
 async fn a_reading_puts_all_answers_together() {
     let reading = read_at(&answering(overlord()).await, ClientOptions::default()).await.expect("a reading");
-    assert_eq!(reading.calls, 6, "the suspended supervisor is not asked for its tasks");
+    assert_eq!(reading.calls, 7, "the suspended supervisor is not asked for its tasks");
     let snapshot = snapshot(reading);
     assert!(snapshot.observed_at.expect("set") <= snapshot.received_at.expect("set"));
     let workers = snapshot.workers.expect("workers");
@@ -163,7 +172,7 @@ async fn an_overlord_that_does_not_lead_is_followed_to_a_leader_that_is_allowed(
     }))
     .await;
     let reading = read_at(&follower, ClientOptions { allowed_hosts: vec![leader], ..ClientOptions::default() }).await.expect("a reading");
-    assert_eq!(reading.calls, 12, "each question was asked twice");
+    assert_eq!(reading.calls, 14, "each question was asked twice");
     let error = read_at(&follower, ClientOptions::default()).await.expect_err("not allowed");
     assert_eq!((error.kind, error.message.as_str()), (FailureKind::Redirect, "redirect to another host: localhost (/druid/indexer/v1/pendingTasks)"));
 }
@@ -175,6 +184,41 @@ async fn who_may_not_read_the_configuration_still_reads_the_workers() {
     assert_eq!(snapshot.select_strategy, None, "not the default: it is not known");
     let error = read(recorded("37.0.0/security", "nobody.")).await.expect_err("no credentials");
     assert_eq!(error.kind, FailureKind::Unauthorized);
+}
+
+#[tokio::test]
+async fn an_account_that_is_shown_no_tasks_is_not_told_of_an_empty_queue() {
+    // recorded: three tasks, two of them on the worker; this account may read another data source only
+    let snapshot = read(recorded("37.0.0/security", "viewer.")).await.expect("a reading");
+    assert_eq!(snapshot.pending.map(|pending| pending.count), Some(0), "which is what Druid says");
+    assert!(snapshot.missing.iter().any(|what| what.starts_with("pending tasks of data sources")), "{:?}", snapshot.missing);
+    let snapshot = read(recorded("37.0.0/security", "admin.")).await.expect("a reading");
+    assert_eq!((snapshot.pending.map(|pending| pending.count), snapshot.missing), (Some(1), Vec::new()));
+}
+
+#[tokio::test]
+async fn one_task_that_is_not_listed_may_just_have_ended_and_twice_is_hidden() {
+    let address = answering(with("runningTasks", 200, &rows(&RUNNING[..2]))).await;
+    let source = DruidSource::new(Client::new(Url::parse(&format!("http://{address}")).expect("URL"), ClientOptions::default()).expect("client"));
+    let missing = async || snapshot(source.read().await.expect("a reading")).missing.len();
+    assert_eq!((missing().await, missing().await), (0, 1));
+}
+
+#[tokio::test]
+async fn what_runs_is_compared_once_in_a_while_and_not_each_time() {
+    let address = answering(overlord()).await;
+    let source = DruidSource::new(Client::new(Url::parse(&format!("http://{address}")).expect("URL"), ClientOptions::default()).expect("client"));
+    let calls = async || source.read().await.expect("a reading").calls;
+    assert_eq!((calls().await, calls().await), (7, 6));
+}
+
+#[tokio::test]
+async fn a_list_of_supervisors_that_fails_is_missing_and_one_that_is_forbidden_is_not_there() {
+    for (status, missing) in [(500, 1), (503, 1), (403, 0), (200, 0)] {
+        let body = if status == 200 { "[]" } else { "" };
+        let snapshot = read(with("supervisor", status, body)).await.expect("a reading");
+        assert_eq!(snapshot.missing.len(), missing, "{status}: {:?}", snapshot.missing);
+    }
 }
 
 #[tokio::test]

@@ -290,3 +290,24 @@ async fn a_rate_or_a_share_of_some_tasks_is_none_of_all() {
     let reading = read(answers).await.expect("a reading");
     assert_eq!((reading.processed_per_second, reading.idle_ratio), (None, None));
 }
+
+#[tokio::test]
+async fn statistics_that_hang_cost_the_rates_and_not_the_reading() {
+    let folder = fixtures().join("33.0.0/supervisor-steady");
+    let upstream = answering(moment(&folder)).await;
+    let hanging = serve(Router::new().fallback(move |uri: Uri| {
+        let url = format!("http://{upstream}{uri}");
+        async move {
+            if uri.path().ends_with("/stats") {
+                std::future::pending::<()>().await;
+            }
+            let answer = reqwest::get(url).await.expect("an answer");
+            (StatusCode::from_u16(answer.status().as_u16()).expect("a status"), answer.text().await.expect("a body"))
+        }
+    }))
+    .await;
+    // the time that a reading has where nothing else is configured
+    let reading = tokio::time::timeout(std::time::Duration::from_secs(5), read_at(&hanging, "steady", ClientOptions::default()));
+    let reading = reading.await.expect("in time").map(snapshot).expect("a reading");
+    assert_eq!((reading.processed_per_second, reading.task_count), (None, Some(3)));
+}

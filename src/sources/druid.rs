@@ -2,11 +2,13 @@
 //!
 //! `pendingTasks` and `workers` are needed: without one of them there is no reading. `worker` (how tasks are placed, for
 //! which Druid asks the right to read its configuration), `waitingTasks` and the supervisors only add to it: where they
-//! fail, what they would have said stays unknown.
+//! fail, what they would have said stays unknown. Where the supervisors cannot be had for the moment, or tasks are hidden
+//! from this account (see `sight`), that is in the reading as `missing`, and nothing is lowered on it.
 //!
 //! The pending tasks are asked for before the workers. A task that is placed between the two answers is then seen
 //! twice; the other way round it would be seen nowhere, and a busy cluster would look idle.
 
+mod sight;
 mod spec;
 pub mod supervisor;
 mod wire;
@@ -15,6 +17,7 @@ mod wire;
 mod tests;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -25,9 +28,10 @@ use crate::core::kinds::DruidWorkersSnapshot;
 use crate::core::kinds::druid::{Phase, RunningTask, Streaming, Worker};
 use crate::core::units::Amount;
 use crate::engine::clock;
-use crate::engine::source::{BoxFuture, Reading, Snapshot, Source, SourceError};
+use crate::engine::source::{BoxFuture, FailureKind, Reading, Snapshot, Source, SourceError};
 use crate::sources::http::{Client, Session};
 
+use self::sight::Sight;
 use self::wire::{Groups, Supervisor};
 
 /// Supervisors whose status is asked for; of the others the rollover and the phases of the tasks stay unknown.
@@ -37,12 +41,13 @@ const MAX_STATUSES: usize = 50;
 const STATUSES_AT_A_TIME: usize = 4;
 
 /// The time for all of them: they must not cost the reading that they only add to.
-const STATUSES_TIME: Duration = Duration::from_secs(5);
+const STATUSES_TIME: Duration = Duration::from_secs(2);
 
 /// An Overlord.
 #[derive(Clone)]
 pub struct DruidSource {
     client: Client,
+    sight: Arc<Sight>,
 }
 
 impl DruidSource {
@@ -50,7 +55,7 @@ impl DruidSource {
     /// management proxy.
     #[must_use]
     pub fn new(client: Client) -> Self {
-        Self { client }
+        Self { client, sight: Arc::default() }
     }
 
     async fn reading(&self) -> Result<Reading, SourceError> {
@@ -58,14 +63,16 @@ impl DruidSource {
         let observed_at = clock::now();
         let pending = wire::pending(&session.get("/druid/indexer/v1/pendingTasks").await?, clock::now())?;
         let mut workers = wire::workers(&wire::accept_workers(session.ask("/druid/indexer/v1/workers").await?)?)?;
-        let (config, waiting, supervisors) = tokio::join!(
+        let (config, waiting, supervisors, ()) = tokio::join!(
             session.get("/druid/indexer/v1/worker"),
             session.get("/druid/indexer/v1/waitingTasks"),
-            session.get("/druid/indexer/v1/supervisor?full")
+            session.get("/druid/indexer/v1/supervisor?full"),
+            self.look(&session, &workers)
         );
         let select_strategy = config.and_then(|answer| wire::select_strategy(&answer)).inspect_err(|error| left_out("worker", error)).ok();
         let waiting_count = waiting.and_then(|answer| wire::count(&answer)).inspect_err(|error| left_out("waitingTasks", error)).ok();
         let supervisors = supervisors.and_then(|answer| wire::supervisors(&answer)).inspect_err(|error| left_out("supervisor", error));
+        let missing = missing(supervisors.as_ref().err(), self.sight.is_partial());
         let known = statuses(&session, supervisors.unwrap_or_default()).await;
         refine(&mut workers, &known);
         let snapshot = DruidWorkersSnapshot {
@@ -76,10 +83,36 @@ impl DruidSource {
             waiting_count,
             select_strategy,
             streaming: known.into_iter().map(|(supervisor, groups)| with_rollover(supervisor.streaming, groups.as_ref())).collect(),
+            missing,
             ..DruidWorkersSnapshot::default()
         };
         Ok(Reading { snapshot: Snapshot::DruidWorkers(snapshot), calls: session.calls() })
     }
+
+    /// Finds out whether this account is shown all tasks, where that is not known.
+    async fn look(&self, session: &Session, workers: &[Worker]) {
+        if !self.sight.is_due(workers, clock::instant()) {
+            return;
+        }
+        let listed = session.get("/druid/indexer/v1/runningTasks").await.and_then(|answer| wire::ids(&answer));
+        match listed {
+            Ok(listed) => self.sight.look(workers, &listed, clock::instant()),
+            Err(error) => left_out("runningTasks", &error),
+        }
+    }
+}
+
+/// What the reading lacks and must not be lowered without. An account without the right to see supervisors is none of
+/// that: what they would say stays unknown for good.
+fn missing(supervisors: Option<&SourceError>, is_partial: bool) -> Vec<String> {
+    let mut missing = Vec::new();
+    if let Some(error) = supervisors.filter(|error| error.kind != FailureKind::Unauthorized) {
+        missing.push(format!("the list of supervisors ({})", error.message));
+    }
+    if is_partial {
+        missing.push("pending tasks of data sources that this account may not read (tasks run that it is not shown)".to_owned());
+    }
+    missing
 }
 
 impl Source for DruidSource {

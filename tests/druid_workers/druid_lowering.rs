@@ -16,6 +16,18 @@ fn the_highest_ordinal_goes_and_idle_ones_in_the_middle_wait_for_it() {
 }
 
 #[test]
+fn what_a_reading_lacks_lowers_nothing_and_hides_no_demand() {
+    let lacking = json!({ "snapshot": { "missing": ["the list of supervisors (HTTP 503)"] } });
+    let idle = ask(&workers(&[3, 0, 0, 0]), none(), plain(), lacking.clone());
+    assert_eq!((idle.recommended, idle.outcome), (Some(4), Outcome::Hold));
+    assert!(said(&idle).contains("the list of supervisors (HTTP 503)"), "{}", said(&idle));
+    assert_eq!(ordinals(&idle, ActionKind::DisableWorker), [0; 0]);
+    let busy = ask(&workers(&[4, 4]), json!({ "count": 5, "oldestSeconds": 60 }), plain(), lacking);
+    assert_eq!(busy.recommended, Some(4));
+    assert!(said(&busy).contains("the list of supervisors"), "what is missing is said whatever comes out: {}", said(&busy));
+}
+
+#[test]
 fn what_runs_must_fit_within_the_headroom() {
     let question = |used: &[u64], ratio: f64| ask(&workers(used), none(), json!({ "headroomRatio": ratio }), plain()).wanted;
     // four slots of four would do by the plain sum

@@ -2,12 +2,14 @@
 //! Router.
 //!
 //! The spec and the status are needed. Statistics and workers only add to them: without them rates and slots are
-//! unknown. The spec is asked for because `taskCount` stands nowhere else; of it nothing is kept but numbers, since it
+//! unknown. For its statistics the Overlord asks every task, and waits for one that hangs; so they have a time of their own,
+//! which is not the reading's. The spec is asked for because `taskCount` stands nowhere else; of it nothing is kept but numbers, since it
 //! may hold the credentials of the stream.
 
 mod wire;
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -20,6 +22,9 @@ use crate::engine::source::{BoxFuture, FailureKind, Reading, Snapshot, Source, S
 use crate::sources::http::{Answer, Client};
 
 use self::wire::Tasks;
+
+/// The time for the statistics: they must not cost the reading that they only add to.
+const STATS_TIME: Duration = Duration::from_secs(2);
 
 /// A supervisor of an Overlord.
 #[derive(Clone)]
@@ -45,7 +50,7 @@ impl DruidSupervisorSource {
         let base = format!("/druid/indexer/v1/supervisor/{}", utf8_percent_encode(&self.id, NON_ALPHANUMERIC));
         let (status_path, stats_path) = (format!("{base}/status"), format!("{base}/stats"));
         let (spec, status, rates, workers) =
-            tokio::join!(session.ask(&base), session.ask(&status_path), session.get(&stats_path), session.get("/druid/indexer/v1/workers"));
+            tokio::join!(session.ask(&base), session.ask(&status_path), in_time(session.get(&stats_path)), session.get("/druid/indexer/v1/workers"));
         let spec = wire::spec(&found(spec?)?)?;
         let status = wire::status(&found(status?)?, observed_at)?;
         let rates = rates.and_then(|answer| wire::stats(&answer, &status.tasks)).inspect_err(|error| super::left_out("supervisor stats", error)).ok();
@@ -64,6 +69,12 @@ impl DruidSupervisorSource {
         spec.fill(&mut snapshot);
         Ok(Reading { snapshot: Snapshot::DruidSupervisor(Box::new(snapshot)), calls: session.calls() })
     }
+}
+
+/// Statistics that take too long are none.
+async fn in_time(answer: impl Future<Output = Result<Answer, SourceError>>) -> Result<Answer, SourceError> {
+    let late = |_| SourceError::new(FailureKind::Timeout, format!("no answer after {} s", STATS_TIME.as_secs()));
+    tokio::time::timeout(STATS_TIME, answer).await.unwrap_or_else(|elapsed| Err(late(elapsed)))
 }
 
 impl Source for DruidSupervisorSource {

@@ -3,6 +3,8 @@
 //! Fields that are not needed are not read, and new ones do no harm. A pending task has the status `RUNNING`: only the
 //! list that it is in tells. `queueInsertionTime` is often the epoch, so ages are taken from `createdTime`.
 
+use std::collections::HashSet;
+
 use serde::Deserialize;
 
 use super::spec::Spec;
@@ -146,6 +148,11 @@ impl TaskRow {
             created_time: self.created_time,
         }
     }
+}
+
+/// The ids of the tasks of a list.
+pub(super) fn ids(answer: &Answer) -> Result<HashSet<String>, SourceError> {
+    Ok(answer.json::<Vec<TaskRow>>()?.into_iter().map(|row| row.id).collect())
 }
 
 /// How many tasks a list has.

@@ -74,6 +74,9 @@ impl View {
             is_active: used > 0 || as_f64(pool.pending_slots()) > case.policy.activation_backlog,
         };
         view.no_lower.extend(counts.incomplete.clone());
+        if !reading.missing.is_empty() {
+            view.no_lower.push(Reason::IncompleteReading { missing: Names(reading.missing.clone()) });
+        }
         let (mut load, waiting) = view.demand(&scene);
         let aged = load.slots();
         let reserve = view.reserve(&scene).saturating_add(view.next_tasks(&scene));

@@ -48,6 +48,9 @@ pub struct DruidWorkersSnapshot {
     /// Streaming supervisors whose tasks run on these workers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub streaming: Vec<Streaming>,
+    /// What could not be had of this reading, in words. What is known may raise; nothing is lowered without the rest.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
 }
 
 observed!(DruidWorkersSnapshot);
