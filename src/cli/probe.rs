@@ -73,6 +73,7 @@ fn print_reading(reading: &Reading, out: &mut impl Write, err: &mut impl Write) 
         Snapshot::DruidWorkers(snapshot) => serde_json::to_string_pretty(snapshot),
         Snapshot::DruidSupervisor(snapshot) => serde_json::to_string_pretty(snapshot),
         Snapshot::FlinkJob(snapshot) => serde_json::to_string_pretty(snapshot),
+        Snapshot::KafkaGroup(snapshot) => serde_json::to_string_pretty(snapshot),
         Snapshot::Backlog(snapshot) => serde_json::to_string_pretty(snapshot),
     };
     writeln!(out, "{}", text.map_err(std::io::Error::other)?)?;

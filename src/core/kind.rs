@@ -15,13 +15,15 @@ pub enum Kind {
     DruidSupervisor,
     /// A Flink streaming job: true processing rates through the job graph.
     FlinkJob,
+    /// A Kafka consumer group: its consumers against what arrives and waits.
+    KafkaGroup,
     /// Any queue with a backlog.
     Backlog,
 }
 
 impl Kind {
     /// All kinds, in the order of the documentation.
-    pub const ALL: [Self; 4] = [Self::DruidWorkers, Self::DruidSupervisor, Self::FlinkJob, Self::Backlog];
+    pub const ALL: [Self; 5] = [Self::DruidWorkers, Self::DruidSupervisor, Self::FlinkJob, Self::KafkaGroup, Self::Backlog];
 
     /// The name on the wire.
     #[must_use]
@@ -30,6 +32,7 @@ impl Kind {
             Self::DruidWorkers => "druidWorkers",
             Self::DruidSupervisor => "druidSupervisor",
             Self::FlinkJob => "flinkJob",
+            Self::KafkaGroup => "kafkaGroup",
             Self::Backlog => "backlog",
         }
     }

@@ -25,5 +25,6 @@ pub fn advise(request: &Request) -> Advice {
         Readings::DruidWorkers(series) => kinds::druid::advise(request, series),
         Readings::DruidSupervisor(series) => kinds::supervisor::advise(request, series),
         Readings::FlinkJob(series) => kinds::flink::advise(request, series),
+        Readings::KafkaGroup(series) => kinds::kafka::advise(request, series),
     }
 }

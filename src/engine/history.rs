@@ -28,6 +28,7 @@ impl History {
         let window = match kind {
             Kind::FlinkJob => policy.flink.window,
             Kind::DruidSupervisor => policy.supervisor.window.longer(stabilization).longer(policy.idle_before_zero),
+            Kind::KafkaGroup => policy.kafka.window.longer(stabilization).longer(policy.idle_before_zero),
             Kind::DruidWorkers | Kind::Backlog => stabilization.longer(policy.idle_before_zero),
         };
         Self { readings: Readings::empty(kind), keep_seconds: window.seconds() * 1.2 + 120.0 }
@@ -41,6 +42,7 @@ impl History {
             (Readings::DruidWorkers(series), Some(Snapshot::DruidWorkers(latest))) => series.latest = Some(Arc::new(latest)),
             (Readings::DruidSupervisor(series), Some(Snapshot::DruidSupervisor(latest))) => series.latest = Some(Arc::from(latest)),
             (Readings::FlinkJob(series), Some(Snapshot::FlinkJob(latest))) => series.latest = Some(Arc::new(latest)),
+            (Readings::KafkaGroup(series), Some(Snapshot::KafkaGroup(latest))) => series.latest = Some(Arc::from(latest)),
             (Readings::Backlog(series), Some(Snapshot::Backlog(latest))) => series.latest = Some(Arc::new(latest)),
             // a source of another kind cannot be configured
             _ => {}
@@ -56,6 +58,7 @@ impl History {
                 Readings::DruidWorkers(series) => series.latest = None,
                 Readings::DruidSupervisor(series) => series.latest = None,
                 Readings::FlinkJob(series) => series.latest = None,
+                Readings::KafkaGroup(series) => series.latest = None,
                 Readings::Backlog(series) => series.latest = None,
             }
             self.readings = earlier;
@@ -70,6 +73,7 @@ impl History {
             (Readings::DruidWorkers(into), Readings::DruidWorkers(from)) => push(into, from, now, keep),
             (Readings::DruidSupervisor(into), Readings::DruidSupervisor(from)) => push(into, from, now, keep),
             (Readings::FlinkJob(into), Readings::FlinkJob(from)) => push(into, from, now, keep),
+            (Readings::KafkaGroup(into), Readings::KafkaGroup(from)) => push(into, from, now, keep),
             (Readings::Backlog(into), Readings::Backlog(from)) => push(into, from, now, keep),
             _ => {}
         }
@@ -107,6 +111,7 @@ mod tests {
                 Readings::DruidWorkers(series) => series.history.len(),
                 Readings::DruidSupervisor(series) => series.history.len(),
                 Readings::FlinkJob(series) => series.history.len(),
+                Readings::KafkaGroup(series) => series.history.len(),
                 Readings::Backlog(series) => series.history.len(),
             }
         }

@@ -267,6 +267,7 @@ fn measured(readings: &Readings, now: Timestamp) -> Option<Timestamp> {
         Readings::DruidWorkers(series) => at(series.latest.as_ref(), now),
         Readings::DruidSupervisor(series) => at(series.latest.as_ref(), now),
         Readings::FlinkJob(series) => at(series.latest.as_ref(), now),
+        Readings::KafkaGroup(series) => at(series.latest.as_ref(), now),
         Readings::Backlog(series) => at(series.latest.as_ref(), now),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::advice::Advice;
-use crate::core::kinds::{BacklogSnapshot, DruidSupervisorSnapshot, DruidWorkersSnapshot, FlinkJobSnapshot};
+use crate::core::kinds::{BacklogSnapshot, DruidSupervisorSnapshot, DruidWorkersSnapshot, FlinkJobSnapshot, KafkaGroupSnapshot};
 use crate::core::request::{Failure, Kind, Replicas};
 
 /// A future that the engine can keep in a table.
@@ -21,6 +21,8 @@ pub enum Snapshot {
     DruidSupervisor(Box<DruidSupervisorSnapshot>),
     /// A Flink job.
     FlinkJob(FlinkJobSnapshot),
+    /// A Kafka consumer group.
+    KafkaGroup(Box<KafkaGroupSnapshot>),
     /// Any queue.
     Backlog(BacklogSnapshot),
 }
@@ -33,6 +35,7 @@ impl Snapshot {
             Self::DruidWorkers(_) => Kind::DruidWorkers,
             Self::DruidSupervisor(_) => Kind::DruidSupervisor,
             Self::FlinkJob(_) => Kind::FlinkJob,
+            Self::KafkaGroup(_) => Kind::KafkaGroup,
             Self::Backlog(_) => Kind::Backlog,
         }
     }

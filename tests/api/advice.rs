@@ -67,7 +67,7 @@ async fn several_problems_are_told_at_once() {
 
 #[tokio::test]
 async fn a_kind_that_cannot_be_judged_has_a_code_of_its_own() {
-    let answer = Service::new().post(ADVICE, r#"{"kind":"kafkaGroup"}"#).await;
+    let answer = Service::new().post(ADVICE, r#"{"kind":"kinesisStream"}"#).await;
     answer.problem(422, "kindNotSupported");
     assert_eq!(answer.paths(), ["kind"]);
 }

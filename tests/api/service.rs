@@ -118,8 +118,10 @@ async fn the_document_describes_every_call_body_and_error() {
     let schemas = &document["components"]["schemas"];
     let question = &schemas["AdviceRequest"];
     assert_eq!(question["discriminator"]["propertyName"], "kind");
-    assert_eq!(question["oneOf"].as_array().map(Vec::len), Some(4));
-    for (schema, kind) in [("DruidWorkersRequest", "druidWorkers"), ("FlinkJobRequest", "flinkJob"), ("BacklogRequest", "backlog")] {
+    assert_eq!(question["oneOf"].as_array().map(Vec::len), Some(5));
+    for (schema, kind) in
+        [("DruidWorkersRequest", "druidWorkers"), ("FlinkJobRequest", "flinkJob"), ("KafkaGroupRequest", "kafkaGroup"), ("BacklogRequest", "backlog")]
+    {
         assert_eq!(schemas[schema]["properties"]["kind"]["enum"], json!([kind]));
         assert_eq!(schemas[schema]["required"], json!(["kind"]));
         assert_eq!(schemas[schema]["additionalProperties"], false);

@@ -3,11 +3,13 @@
 pub mod backlog;
 pub mod druid;
 pub mod flink;
+pub mod kafka;
 pub mod supervisor;
 
 pub use self::backlog::BacklogSnapshot;
 pub use self::druid::DruidWorkersSnapshot;
 pub use self::flink::FlinkJobSnapshot;
+pub use self::kafka::KafkaGroupSnapshot;
 pub use self::supervisor::DruidSupervisorSnapshot;
 use super::units::{Count, Timestamp};
 

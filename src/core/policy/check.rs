@@ -69,6 +69,7 @@ impl PolicyInput {
             say("minReadings", format!("{value} is out of range: expected between 1 and 1000"));
         }
         self.check_lag_based(&mut say);
+        self.check_kafka(&mut say);
         if let Some(value) = self.threads_per_replica.filter(|value| *value == 0) {
             say("threadsPerReplica", format!("{value} is out of range: expected at least 1"));
         }
@@ -205,12 +206,8 @@ impl PolicyInput {
             ("drain", self.drain.is_some()),
             ("sizing", self.sizing.is_some()),
         ];
-        let supervisor = [
-            ("taskCountMin", self.task_count_min.is_some()),
-            ("taskCountMax", self.task_count_max.is_some()),
-            ("minReadings", self.min_readings.is_some()),
-            ("lagBased", self.lag_based.is_some()),
-        ];
+        let supervisor =
+            [("taskCountMin", self.task_count_min.is_some()), ("taskCountMax", self.task_count_max.is_some()), ("lagBased", self.lag_based.is_some())];
         let flink = [
             ("stabilizationAfterStart", self.stabilization_after_start.is_some()),
             ("utilizationMin", self.utilization_min.is_some()),
@@ -251,8 +248,10 @@ impl PolicyInput {
         };
         refuse(&druid, Kind::DruidWorkers);
         refuse(&supervisor, Kind::DruidSupervisor);
-        if kind != Kind::DruidSupervisor {
+        refuse(&self.kafka_fields(), Kind::KafkaGroup);
+        if !matches!(kind, Kind::DruidSupervisor | Kind::KafkaGroup) {
             refuse(&[("window", self.window.is_some())], Kind::FlinkJob);
+            refuse(&[("minReadings", self.min_readings.is_some())], Kind::DruidSupervisor);
         }
         refuse(&flink, Kind::FlinkJob);
         if kind == Kind::FlinkJob {
@@ -263,6 +262,9 @@ impl PolicyInput {
         }
         if self.preset == Some(Preset::FlinkAutoscaler) && kind != Kind::FlinkJob {
             problems.push(Problem::new("preset", format!("\"flink-autoscaler\" is a preset of flinkJob: expected none for {kind}")));
+        }
+        if self.preset == Some(Preset::KedaKafka) && kind != Kind::KafkaGroup {
+            problems.push(Problem::new("preset", format!("\"keda-kafka\" is a preset of kafkaGroup: expected none for {kind}")));
         }
         if self.preset == Some(Preset::DruidLagBased) && kind != Kind::DruidSupervisor {
             problems.push(Problem::new("preset", format!("\"druid-lag-based\" is a preset of druidSupervisor: expected none for {kind}")));

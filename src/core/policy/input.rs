@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::kafka::{HeartbeatInput, Isolation, KedaKafkaInput, OffsetReset, StateInput};
 use super::terms::{
     Aggregator, Alignment, Apply, ConsumerInput, Damping, DirectionInput, Drain, ExcludedPeriodInput, FloorInput, IneffectiveInput, LagBasedInput, LookAhead,
     MemoryPressureInput, ObservedRateInput, ObservedScalabilityInput, OnUnknownInput, PoolInput, Preset, QuotaInput, Sizing,
@@ -133,14 +134,52 @@ pub struct PolicyInput {
     /// `druidSupervisor`: another name for `max`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_count_max: Option<Count>,
-    /// `druidSupervisor`: readings that a window needs before anything is changed (default 3).
+    /// `druidSupervisor` and `kafkaGroup`: readings that a window needs before anything is changed (default 3 and 1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_readings: Option<Count>,
     /// `druidSupervisor` with the preset `druid-lag-based`: its thresholds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lag_based: Option<LagBasedInput>,
 
-    /// `flinkJob` and `druidSupervisor`: length of the window of readings (default 15m and 10m).
+    /// `kafkaGroup`: where a consumer begins when nothing is committed, its `auto.offset.reset` (default `unknown`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset_reset: Option<OffsetReset>,
+    /// `kafkaGroup`: which records the consumers see, their `isolation.level` (default `readUncommitted`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Isolation>,
+    /// `kafkaGroup`: only these topics count (default: all that the group reads).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topics: Option<Vec<String>>,
+    /// `kafkaGroup`: a partition that has not moved for so long, while others do, is stuck (default 5m).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stuck_after: Option<Duration>,
+    /// `kafkaGroup`: so many records of a partition may stay for ever, as transaction markers do (default 2).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub residual_records: Option<Count>,
+    /// `kafkaGroup`: more consumers than partitions may be had (default false).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow_idle: Option<bool>,
+    /// `kafkaGroup`: no more replicas than partitions with lag (default false).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_to_partitions_with_lag: Option<bool>,
+    /// `kafkaGroup`: state that replicas hold and restore.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<StateInput>,
+    /// `kafkaGroup`: sets of topics that have to be partitioned alike.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub co_partitioned: Option<Vec<Vec<String>>>,
+    /// `kafkaGroup`: records that producers send even when there is nothing to tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heartbeat: Option<HeartbeatInput>,
+    /// `kafkaGroup`: declared capacity of one replica by topic, where records of one cost more than those of another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topic_per_replica_per_second: Option<BTreeMap<String, Amount>>,
+    /// `kafkaGroup` with the preset `keda-kafka`: differences of KEDA's scaler.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keda_kafka: Option<KedaKafkaInput>,
+
+    /// `flinkJob`, `druidSupervisor` and `kafkaGroup`: length of the window of readings (default 15m, 10m, and
+    /// `scaleDown.stabilization`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<Duration>,
     /// `flinkJob`: no decision for so long after the job runs (default 5m).

@@ -7,11 +7,13 @@ mod check;
 mod cron;
 mod excluded;
 mod input;
+mod kafka;
 mod period;
 mod terms;
 
 pub use self::excluded::ExcludedPeriod;
 pub use self::input::*;
+pub use self::kafka::*;
 pub use self::period::Period;
 pub use self::terms::*;
 use super::kind::Kind;
@@ -52,6 +54,7 @@ pub struct Policy {
     pub druid: DruidPolicy,
     pub supervisor: SupervisorPolicy,
     pub flink: FlinkPolicy,
+    pub kafka: KafkaPolicy,
 }
 
 /// A scheduled lower bound.
@@ -230,6 +233,7 @@ impl PolicyInput {
         // Druid waits for so long between two changes, in both directions
         let cooldown = if lag_based { Duration::from_mins(10) } else { Duration::ZERO };
         let midas = self.preset == Some(Preset::Midas);
+        let keda = self.preset == Some(Preset::KedaKafka);
         let unknown = self.on_unknown.clone().unwrap_or_default();
         Policy {
             min: self.min.or(self.task_count_min).unwrap_or(1),
@@ -240,7 +244,7 @@ impl PolicyInput {
             catch_up_within: self.catch_up_within.unwrap_or(Duration::from_mins(if flink { 30 } else { 5 })),
             max_lag_seconds: self.max_lag_seconds,
             per_replica_per_second: self.per_replica_per_second,
-            per_replica_backlog: self.per_replica_backlog,
+            per_replica_backlog: self.per_replica_backlog.or(if keda { Some(10.0) } else { None }),
             growth_ratio: self.growth_ratio.unwrap_or(0.0),
             hysteresis_ratio: self.hysteresis_ratio.unwrap_or(0.0),
             activation_backlog: self.activation_backlog.unwrap_or(0.0),
@@ -276,7 +280,7 @@ impl PolicyInput {
                 cooldown,
                 if flink { Some(0.6) } else { None },
             ),
-            even_distribution: self.even_distribution.unwrap_or(!lag_based),
+            even_distribution: self.even_distribution.unwrap_or(!lag_based && !keda),
             look_ahead: self.look_ahead.unwrap_or_default(),
             threads_per_replica: self.threads_per_replica.unwrap_or(1),
             consumer: self.consumer.as_ref().map(|consumer| Consumer {
@@ -291,6 +295,7 @@ impl PolicyInput {
             druid: self.druid(midas),
             supervisor: self.supervisor(lag_based),
             flink: self.flink(peer),
+            kafka: self.kafka(self.scale_down.as_ref().and_then(|down| down.stabilization).unwrap_or(Duration::from_mins(5))),
         }
     }
 

@@ -18,6 +18,9 @@ pub enum Preset {
     /// The decisions of Druid's `lagBased` autoscaler of supervisors.
     #[serde(rename = "druid-lag-based")]
     DruidLagBased,
+    /// The arithmetic of KEDA's Kafka scaler.
+    #[serde(rename = "keda-kafka")]
+    KedaKafka,
 }
 
 /// A scheduled lower bound.

@@ -6,7 +6,7 @@ use super::{LastChange, Problem, Readings, Replicas, Series};
 use crate::core::kinds::backlog::BacklogSnapshot;
 use crate::core::kinds::druid::DruidWorkersSnapshot;
 use crate::core::kinds::flink::Spread;
-use crate::core::kinds::{DruidSupervisorSnapshot, FlinkJobSnapshot};
+use crate::core::kinds::{DruidSupervisorSnapshot, FlinkJobSnapshot, KafkaGroupSnapshot};
 use crate::core::units::{Amount, COUNT_MAX, Count, Timestamp};
 
 /// The most vertices, workers or pending tasks in one reading.
@@ -35,6 +35,7 @@ pub fn readings(readings: &Readings, problems: &mut Vec<Problem>) {
         Readings::DruidWorkers(series) => each(series, problems, druid),
         Readings::DruidSupervisor(series) => each(series, problems, supervisor),
         Readings::FlinkJob(series) => each(series, problems, flink),
+        Readings::KafkaGroup(series) => each(series, problems, kafka),
         Readings::Backlog(series) => each(series, problems, backlog),
     }
 }
@@ -137,6 +138,44 @@ fn flink(job: &FlinkJobSnapshot, say: &mut dyn FnMut(String, String)) {
             "tasks.running".to_owned(),
             format!("{} running and {} finished of {} tasks: expected at most the total", tasks.running, tasks.finished, tasks.total),
         );
+    }
+}
+
+fn kafka(group: &KafkaGroupSnapshot, say: &mut dyn FnMut(String, String)) {
+    ratio(say, || "busyRatio".to_owned(), group.busy_ratio);
+    for (path, count) in [("members", group.members), ("tasks", group.tasks)] {
+        if let Some(count) = count.filter(|count| *count > COUNT_MAX) {
+            say(path.to_owned(), format!("{count} is out of range: expected at most {COUNT_MAX}"));
+        }
+    }
+    let topics = group.topics.as_deref().unwrap_or_default();
+    let listed: usize = topics.iter().map(|topic| topic.listed().len()).sum();
+    if topics.len() > MOST_ITEMS || listed > MOST_ITEMS {
+        say("topics".to_owned(), format!("{} topics with {listed} partitions are too many: expected at most {MOST_ITEMS} of each", topics.len()));
+        return;
+    }
+    if group.subtopologies.as_ref().is_some_and(|parts| parts.len() > MOST_ITEMS || parts.iter().any(|part| part.source_partitions.len() > MOST_ITEMS)) {
+        say("subtopologies".to_owned(), format!("too many entries: expected at most {MOST_ITEMS}"));
+    }
+    let mut names = HashSet::with_capacity(topics.len());
+    for (index, topic) in topics.iter().enumerate() {
+        if !names.insert(topic.name.as_str()) {
+            say(format!("topics[{index}].name"), format!("\"{}\" is listed twice: expected each topic once", topic.name));
+        }
+        ratio(say, || format!("topics[{index}].recordsPerOffset"), topic.records_per_offset);
+        if let Some(count) = topic.partition_count.filter(|count| *count > MOST_ITEMS as Count) {
+            say(format!("topics[{index}].partitionCount"), format!("{count} is out of range: expected at most {MOST_ITEMS}"));
+        }
+        let mut numbers = HashSet::with_capacity(topic.listed().len());
+        for (place, partition) in topic.listed().iter().enumerate() {
+            let mut at = |field: &str, message: String| say(format!("topics[{index}].partitions[{place}].{field}"), message);
+            if !numbers.insert(partition.partition) {
+                at("partition", format!("{} is listed twice: expected each partition once", partition.partition));
+            }
+            if partition.offsets_by_age.len() > 100 {
+                at("offsetsByAge", format!("{} entries are too many: expected at most 100", partition.offsets_by_age.len()));
+            }
+        }
     }
 }
 

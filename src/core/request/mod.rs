@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 pub use self::parse::{Batch, Refusal, parse, parse_batch, parse_value};
 pub use super::kind::Kind;
 pub use super::kinds::Observed;
-use super::kinds::{BacklogSnapshot, DruidSupervisorSnapshot, DruidWorkersSnapshot, FlinkJobSnapshot};
+use super::kinds::{BacklogSnapshot, DruidSupervisorSnapshot, DruidWorkersSnapshot, FlinkJobSnapshot, KafkaGroupSnapshot};
 use super::memory::Memory;
 use super::policy::{Policy, PolicyInput};
 pub use super::problem::Problem;
@@ -112,6 +112,8 @@ pub enum Readings {
     DruidSupervisor(Series<DruidSupervisorSnapshot>),
     /// A Flink job.
     FlinkJob(Series<FlinkJobSnapshot>),
+    /// A Kafka consumer group.
+    KafkaGroup(Series<KafkaGroupSnapshot>),
     /// Any queue.
     Backlog(Series<BacklogSnapshot>),
 }
@@ -124,6 +126,7 @@ impl Readings {
             Self::DruidWorkers(_) => Kind::DruidWorkers,
             Self::DruidSupervisor(_) => Kind::DruidSupervisor,
             Self::FlinkJob(_) => Kind::FlinkJob,
+            Self::KafkaGroup(_) => Kind::KafkaGroup,
             Self::Backlog(_) => Kind::Backlog,
         }
     }
@@ -135,6 +138,7 @@ impl Readings {
             Kind::DruidWorkers => Self::DruidWorkers(Series::empty()),
             Kind::DruidSupervisor => Self::DruidSupervisor(Series::empty()),
             Kind::FlinkJob => Self::FlinkJob(Series::empty()),
+            Kind::KafkaGroup => Self::KafkaGroup(Series::empty()),
             Kind::Backlog => Self::Backlog(Series::empty()),
         }
     }
@@ -212,6 +216,7 @@ impl Serialize for RequestBody<'_> {
             Readings::DruidWorkers(series) => wire(self, series).serialize(serializer),
             Readings::DruidSupervisor(series) => wire(self, series).serialize(serializer),
             Readings::FlinkJob(series) => wire(self, series).serialize(serializer),
+            Readings::KafkaGroup(series) => wire(self, series).serialize(serializer),
             Readings::Backlog(series) => wire(self, series).serialize(serializer),
         }
     }

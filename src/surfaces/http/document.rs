@@ -16,7 +16,7 @@ use utoipa::{OpenApi as _, ToSchema};
 use super::problem::Problem;
 use super::{AppState, documented};
 use crate::core::advice::Advice;
-use crate::core::kinds::{BacklogSnapshot, DruidSupervisorSnapshot, DruidWorkersSnapshot, FlinkJobSnapshot};
+use crate::core::kinds::{BacklogSnapshot, DruidSupervisorSnapshot, DruidWorkersSnapshot, FlinkJobSnapshot, KafkaGroupSnapshot};
 use crate::core::policy::PolicyInput;
 use crate::core::request::{Failure, Replicas};
 use crate::core::units::Timestamp;
@@ -72,6 +72,10 @@ body_of! {
     FlinkJobRequest, flink_job_kind = "flinkJob", FlinkJobSnapshot
 }
 body_of! {
+    /// A Kafka consumer group: its consumers against what arrives and waits.
+    KafkaGroupRequest, kafka_group_kind = "kafkaGroup", KafkaGroupSnapshot
+}
+body_of! {
     /// Any queue with a backlog.
     BacklogRequest, backlog_kind = "backlog", BacklogSnapshot
 }
@@ -83,13 +87,15 @@ body_of! {
     ("druidWorkers" = "#/components/schemas/DruidWorkersRequest"),
     ("druidSupervisor" = "#/components/schemas/DruidSupervisorRequest"),
     ("flinkJob" = "#/components/schemas/FlinkJobRequest"),
+    ("kafkaGroup" = "#/components/schemas/KafkaGroupRequest"),
     ("backlog" = "#/components/schemas/BacklogRequest")
 )))]
-#[expect(dead_code, clippy::large_enum_variant, reason = "only its schema is used")]
+#[expect(dead_code, reason = "only its schema is used")]
 pub enum AdviceRequest {
     DruidWorkers(DruidWorkersRequest),
     DruidSupervisor(DruidSupervisorRequest),
     FlinkJob(FlinkJobRequest),
+    KafkaGroup(KafkaGroupRequest),
     Backlog(BacklogRequest),
 }
 
@@ -121,11 +127,12 @@ pub enum AdviceOrProblem {
 }
 
 /// Bodies that can be posted as they stand, by kind.
-pub const EXAMPLES: [(&str, &str, &str); 4] = [
+pub const EXAMPLES: [(&str, &str, &str); 5] = [
     ("backlog", "A queue that falls behind", include_str!("examples/backlog.json")),
     ("druidSupervisor", "A Druid supervisor that falls behind", include_str!("examples/druid_supervisor.json")),
     ("druidWorkers", "Druid workers whose slots are full", include_str!("examples/druid_workers.json")),
     ("flinkJob", "A Flink job with a busy operator", include_str!("examples/flink_job.json")),
+    ("kafkaGroup", "A Kafka consumer group that falls behind", include_str!("examples/kafka_group.json")),
 ];
 
 /// The examples as the document carries them.
@@ -137,10 +144,10 @@ fn examples() -> impl Iterator<Item = (&'static str, Example)> {
 }
 
 #[derive(utoipa::OpenApi)]
-#[openapi(components(schemas(AdviceRequest, DruidWorkersRequest, DruidSupervisorRequest, FlinkJobRequest, BacklogRequest, Problem)))]
+#[openapi(components(schemas(AdviceRequest, DruidWorkersRequest, DruidSupervisorRequest, FlinkJobRequest, KafkaGroupRequest, BacklogRequest, Problem)))]
 struct Components;
 
-const DESCRIPTION: &str = "How many replicas, which parallelism, and why: scaling advice for Druid workers, Druid supervisors, Flink jobs and any queue.
+const DESCRIPTION: &str = "How many replicas, which parallelism, and why: scaling advice for Druid workers, Druid supervisors, Flink jobs, Kafka consumer groups and any queue.
 
 Post a reading to `/v1/advice`, or let the service ask the sources of its configured targets and read their latest advice.
 
