@@ -7,6 +7,7 @@ mod druid_supervisor;
 mod druid_workers;
 mod flink;
 mod hpa;
+mod kafka;
 mod keda;
 
 use std::fmt::Write;

@@ -54,6 +54,8 @@ pub struct Judged {
     pub fit: Fit,
     /// The most that task slots can hold: cuts raises, and nothing that runs.
     pub slots: Option<Count>,
+    /// The fewest that hold the state in memory.
+    pub memory_floor: Option<Count>,
     /// The fewest whose predicted busy share stays at or below 1, and the busy share now: cuts go no further.
     pub least_busy: Option<(Count, f64)>,
     /// Wishes of earlier readings, oldest first: they stand in for the memory when there is none.
@@ -102,6 +104,7 @@ impl Judged {
             partitions: None,
             fit: Fit::Any,
             slots: None,
+            memory_floor: None,
             least_busy: None,
             past: Vec::new(),
             one_shot: case.is_one_shot(series),
@@ -289,6 +292,9 @@ fn decide(
     let mut held = blocked(judged, &mut ladder, current, &mut reasons);
 
     // bounds, last
+    if let Some(floor) = judged.memory_floor {
+        ladder.at_least(LimitCode::MemoryFloor, floor);
+    }
     to_min(&mut ladder, case.min, judged);
     ladder.at_most(LimitCode::MaxReplicas, policy.max.max(case.min.min(policy.max)));
     to_slots(&mut ladder, current, judged);

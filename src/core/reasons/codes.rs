@@ -49,6 +49,13 @@ reasons! {
         /// The capacity at another parallelism is taken from what was measured there, not from a proportion.
         LearnedScaling { name: String, parallelism: Count, capacity_per_second: Rate, proportional_per_second: Rate }
             "{name} is expected to do {capacity_per_second} at parallelism {parallelism}, as learned from earlier counts; in proportion it would be {proportional_per_second}";
+        /// How old what waits is, where that had to be estimated.
+        LagEstimated { lag_seconds: Secs, method: String, at_least: bool } "what waits is about {lag_seconds} old ({method}; it may be older: {at_least})";
+        /// What a change of the members of a group costs, and when that is regained.
+        RebalancePrice { pause_seconds: Secs, moved_partitions: Count, of_partitions: Count, delayed_records: Num, gone_seconds: Gone, restore_seconds: Maybe<Secs> }
+            "the change moves at least {moved_partitions} of {of_partitions} partitions and stops them for {pause_seconds}: {delayed_records} records wait meanwhile and are read {gone_seconds}; state to restore: {restore_seconds}";
+        /// Where a record spends its time.
+        QueueDelay { queue_delay_seconds: Secs, processing_seconds: Secs } "a record waits {queue_delay_seconds} before it is read and is worked on for {processing_seconds}: it is the waiting that more replicas shorten";
         /// Another signal asks for this count.
         OtherSignal { name: String, wanted: Count } "the signal {name} asks for {wanted} replicas";
     }
@@ -196,6 +203,39 @@ reasons! {
         NoOrdinals { workers: Workers } "no ordinal in the host names of {workers}, so which one would go is not known: nothing is lowered unless pods drain themselves";
     }
     also: {
+        /// The time goes into the processing.
+        ProcessingDelay (QueueDelay) { queue_delay_seconds: Secs, processing_seconds: Secs } "a record waits {queue_delay_seconds} before it is read and is worked on for {processing_seconds}: it is the handler that takes the time";
+        /// What KEDA's Kafka scaler would publish.
+        KedaMetric (LagPerReplica) { metric: Num, lag: Num, threshold: Num, needed: Num } "KEDA would publish {metric} for a lag of {lag}; at {threshold} a replica that is {needed} replicas";
+        /// Partitions are unlike, and the busiest may meet on one replica.
+        SkewedArrival (DemandAboveCapacity) { replicas: Count, busiest_per_second: Rate, capacity_per_replica_per_second: Rate, needed: Count }
+            "partitions are unlike: with {replicas} replicas one of them may be given {busiest_per_second} and can read {capacity_per_replica_per_second}; {needed} keep the busiest within its limit";
+        /// A partition's end went back.
+        TopicRecreated (CounterReset) { partition: String, before: Num, now: Num } "the end of {partition} went back from {before} to {now}: the topic has been created anew or truncated, and what was measured before tells nothing";
+        /// A commit went back.
+        CommitWentBack (CounterReset) { partition: String, before: Num, now: Num } "the commit of {partition} went back from {before} to {now}: records are read again, and how fast is not known yet";
+        /// Commits lie beyond the end.
+        CommitBeyondEnd (InconsistentReading) { partitions: Names } "the commit lies beyond the end of {partitions}: the topic was created anew or truncated, or the two were read at different moments; nothing is counted there";
+        /// Commits are about to be forgotten.
+        CommitsExpire (NothingCommitted) { left_seconds: Secs } "the group has no members, and the broker forgets its commits in {left_seconds}: a consumer has to run before that";
+        /// A topic is gone, and its commits are left.
+        TopicGone (NotSubscribed) { topic: String } "{topic} is left out: it no longer exists, and only commits are left of it";
+        /// Fewer consumers than the threads of the replicas.
+        ConsumersMissing (MembersMissing) { members: Count, replicas: Count, threads: Count } "only {members} consumers are members of the group, where {replicas} replicas have {threads} threads each";
+        /// Few of many partitions hold the lag.
+        HotPartitions (HotPartition) { hot: Count, of: Count, share: Share, partitions: Names } "the lag is on {hot} of {of} partitions ({partitions}, which hold {share} of it): each has one consumer, so more replicas will not help";
+        /// More arrives on a partition than one consumer can read.
+        HotArrival (HotPartition) { partition: String, arrival_per_second: Rate, consumer_per_second: Rate, grows_per_second: Rate } "{arrival_per_second} arrive on {partition} and one consumer reads {consumer_per_second}: its lag grows by {grows_per_second} with any number of replicas";
+        /// Records that nobody can read.
+        ResidualRecords (TransactionMarkers) { partitions: Count, records: Num, most: Num } "what is left are {records} transaction markers ({partitions} partitions x {most} at most), which nobody can read: they are no work";
+        /// A transaction is open.
+        OpenTransaction (HangingTransaction) { records: Num, partitions: Names } "{records} records wait behind an open transaction on {partitions}: committed readers cannot have them yet";
+        /// Records are deleted soon.
+        RetentionNear (RetentionLoss) { topic: String, left_seconds: Secs, retention_seconds: Secs, lag_seconds: Secs } "{topic} keeps records for {retention_seconds} and the oldest unread one is {lag_seconds} old: it is deleted in {left_seconds} unless it is read";
+        /// Most of what is retained is unread.
+        RetentionShare (RetentionLoss) { partition: String, share: Share, margin: Num } "{share} of what is retained on {partition} is unread, and retention is {margin} records behind the commit";
+        /// Offsets of a compacted topic count more than its records.
+        CompactedTopic (LagEstimated) {} "the topic is compacted, so that offsets count records that are gone: what waits is at most that much";
         /// A supervisor has to catch up.
         TasksCatchUp (BacklogCatchUp) { backlog_records: Num, arrival_per_second: Rate, capacity_per_task_per_second: Rate, catch_up_within_seconds: Secs, startup_seconds: Secs, pause_seconds: Secs, target_utilization: Share, needed: Num }
             "{backlog_records} records wait and {arrival_per_second} arrive; catching up in {catch_up_within_seconds} ({startup_seconds} start, {pause_seconds} pause) needs {needed} tasks at {target_utilization} of {capacity_per_task_per_second}";

@@ -147,6 +147,28 @@ impl<'a> Lag<'a> {
         // every topic was left out, so that nothing is left to wait
         self.told.or_else(|| (self.parts.is_empty() && self.missing.is_empty() && !self.left_out.is_empty()).then_some(0.0))
     }
+
+    /// True where offsets stand for records: compaction has left gaps of an unknown size.
+    #[must_use]
+    pub fn is_upper_bound(&self) -> bool {
+        self.topics.iter().any(|topic| topic.records_per_offset.is_none() && topic.cleanup_policy.as_deref().is_some_and(|policy| policy.contains("compact")))
+    }
+
+    /// Partitions without a commit.
+    pub fn uncommitted(&self) -> impl Iterator<Item = &Part<'a>> {
+        self.parts.iter().filter(|part| part.basis == Basis::NoCommit)
+    }
+
+    /// Partitions with more than `residual` records.
+    #[must_use]
+    pub fn lagging(&self, residual: f64) -> Count {
+        self.parts.iter().filter(|part| part.lag.is_some_and(|lag| lag > residual)).count() as Count
+    }
+
+    /// The lag of each partition, where all are known.
+    pub fn known(&self) -> impl Iterator<Item = (&Part<'a>, f64)> {
+        self.parts.iter().filter_map(|part| Some((part, part.lag?)))
+    }
 }
 
 fn left_out(topic: &KafkaTopic, reading: &KafkaGroupSnapshot, policy: &KafkaPolicy) -> Option<LeftOut> {

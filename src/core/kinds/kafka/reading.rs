@@ -217,6 +217,14 @@ impl KafkaTopic {
         self.partitions.as_deref().unwrap_or_default()
     }
 
+    /// One of its partitions; they stand in order more often than not.
+    #[must_use]
+    pub fn partition(&self, number: Count) -> Option<&KafkaPartition> {
+        let listed = self.listed();
+        let at_its_place = usize::try_from(number).ok().and_then(|place| listed.get(place)).filter(|partition| partition.partition == number);
+        at_its_place.or_else(|| listed.iter().find(|partition| partition.partition == number))
+    }
+
     /// How many partitions it has, as far as is known.
     #[must_use]
     pub fn count(&self) -> Option<Count> {
