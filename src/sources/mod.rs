@@ -4,4 +4,5 @@ pub mod druid;
 pub mod fixed;
 pub mod flink;
 pub mod http;
+pub mod kafka;
 pub mod kubernetes;

@@ -1,0 +1,8 @@
+//! Kafka's protocol, as far as reading needs it. The messages are those of `kafka-protocol`, which are generated from
+//! Kafka's own schema.
+
+pub mod client;
+pub mod connection;
+pub mod messages;
+pub mod scram;
+pub mod security;
