@@ -89,6 +89,15 @@ pub enum Probe {
         #[command(flatten)]
         auth: Auth,
     },
+    /// A Kafka consumer group; or, for a pattern, the groups that would be watched. For TLS and logins: a configuration file.
+    Kafka {
+        /// Brokers, host:port.
+        #[arg(required = true)]
+        brokers: Vec<String>,
+        /// The group's id, or a pattern such as "orders-.*".
+        #[arg(long)]
+        group: String,
+    },
 }
 
 /// Credentials of a source.

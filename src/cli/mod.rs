@@ -16,6 +16,7 @@ use url::Url;
 
 pub use self::args::Cli;
 use self::args::{Auth, Command, Probe, Serve};
+use crate::config::kafka::KafkaFile;
 use crate::config::{File, FlinkJobName, HttpSource};
 use crate::engine::clock;
 use crate::{surfaces, telemetry};
@@ -88,8 +89,14 @@ fn probed(what: Probe) -> Result<probe::What, String> {
     Ok(match what {
         Probe::Target { config, name } => probe::What::Target { config, target: name },
         Probe::Druid { url, auth } => probe::What::Druid(http(&url, auth)?),
+        Probe::Kafka { brokers, group } => kafka(brokers, group)?,
         Probe::Flink { url, job, auth } => probe::What::Flink(http(&url, auth)?, FlinkJobName::parse(&job)),
     })
+}
+
+fn kafka(brokers: Vec<String>, group: String) -> Result<probe::What, String> {
+    let (server, group) = KafkaFile::of(brokers, group).checked().map_err(|problems| serve::lines(&problems))?;
+    Ok(probe::What::Kafka(server, group))
 }
 
 fn http(url: &str, auth: Auth) -> Result<HttpSource, String> {

@@ -1,5 +1,5 @@
-//! `loadline probe`: asks a source once and prints the snapshot, as it would be judged. For a pattern of jobs it lists the
-//! targets that there would be.
+//! `loadline probe`: asks a source once and prints the snapshot, as it would be judged. For a pattern of jobs or groups it lists
+//! the targets that there would be.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,13 @@ use serde_json::{Value, json};
 
 use super::wiring::{self, Sources, Wiring};
 use super::{EXIT_FAILED, EXIT_FINE, EXIT_INVALID};
+use crate::config::kafka::{KafkaGroupName, KafkaServer};
 use crate::config::{self, FlinkJobName, HttpSource, SourceConfig};
 use crate::core::request::Problem;
 use crate::engine::source::{FailureKind, Found, Reading, Snapshot, SourceError};
 use crate::engine::{self, CALLS_TIME};
-use crate::sources::flink::Timing;
+use crate::sources::Timing;
+use crate::sources::kafka::Wishes;
 
 /// Time of one call where the command line names none.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -32,6 +34,8 @@ pub enum What {
     Druid(HttpSource),
     /// A Flink job, or jobs.
     Flink(HttpSource, FlinkJobName),
+    /// A Kafka consumer group, or groups.
+    Kafka(KafkaServer, KafkaGroupName),
 }
 
 /// Asks and prints. Returns the exit code.
@@ -39,7 +43,7 @@ pub async fn run(what: What, out: &mut impl Write, err: &mut impl Write) -> std:
     let sources = resolve(what).and_then(|asked| {
         // a single reading shares nothing with one before it
         let timing = Timing { interval: Duration::ZERO, timeout: asked.timeout };
-        let sources = Wiring::default().sources(&asked.source, timing, false).map_err(|problem| vec![problem])?;
+        let sources = Wiring::default().sources(&asked.source, asked.wishes.clone(), timing, false).map_err(|problem| vec![problem])?;
         Ok((sources, asked))
     });
     let (sources, asked) = match sources {
@@ -51,8 +55,8 @@ pub async fn run(what: What, out: &mut impl Write, err: &mut impl Write) -> std:
     };
     let whole = asked.timeout * CALLS_TIME;
     let printed = match &sources {
-        Sources::One(source) => within(whole, source.read()).await.map(|reading| print_reading(&reading, out, err)),
-        Sources::Many(discovery) => within(whole, discovery.find()).await.map(|found| print_jobs(&asked.entry, &found, out, err)),
+        Sources::One(source) => within(whole, source.read()).await.map(|reading| print_reading(&reading, source.shared_calls(), out, err)),
+        Sources::Many(discovery) => within(whole, discovery.find()).await.map(|found| print_found(&asked, &found, out, err)),
     };
     match printed {
         Ok(printed) => printed.map(|()| EXIT_FINE),
@@ -68,7 +72,7 @@ async fn within<T>(whole: Duration, asked: impl Future<Output = Result<T, Source
     answer.unwrap_or_else(|_| Err(SourceError::new(FailureKind::Timeout, "no complete reading in time")))
 }
 
-fn print_reading(reading: &Reading, out: &mut impl Write, err: &mut impl Write) -> std::io::Result<()> {
+fn print_reading(reading: &Reading, shared: u32, out: &mut impl Write, err: &mut impl Write) -> std::io::Result<()> {
     let text = match &reading.snapshot {
         Snapshot::DruidWorkers(snapshot) => serde_json::to_string_pretty(snapshot),
         Snapshot::DruidSupervisor(snapshot) => serde_json::to_string_pretty(snapshot),
@@ -77,15 +81,16 @@ fn print_reading(reading: &Reading, out: &mut impl Write, err: &mut impl Write) 
         Snapshot::Backlog(snapshot) => serde_json::to_string_pretty(snapshot),
     };
     writeln!(out, "{}", text.map_err(std::io::Error::other)?)?;
-    writeln!(err, "one reading in {} calls", reading.calls)
+    writeln!(err, "one reading in {} calls", reading.calls.saturating_add(shared))
 }
 
 /// The targets that an entry would have, under the names that they would have where no other target has them.
-fn print_jobs(entry: &str, found: &[Found], out: &mut impl Write, err: &mut impl Write) -> std::io::Result<()> {
-    let (targets, left_out) = engine::targets_of(entry, found);
-    let jobs: Vec<Value> = targets.iter().map(|(target, found)| json!({ "target": target, "name": found.name, "id": found.id })).collect();
-    writeln!(out, "{}", serde_json::to_string_pretty(&json!({ "jobs": jobs, "leftOut": left_out })).map_err(std::io::Error::other)?)?;
-    writeln!(err, "{} jobs would be watched, {} left out", targets.len(), left_out.len())
+fn print_found(asked: &Asked, found: &[Found], out: &mut impl Write, err: &mut impl Write) -> std::io::Result<()> {
+    let many = if matches!(asked.source, SourceConfig::Kafka { .. }) { "groups" } else { "jobs" };
+    let (targets, left_out) = engine::targets_of(&asked.entry, found);
+    let rows: Vec<Value> = targets.iter().map(|(target, found)| json!({ "target": target, "name": found.name, "id": found.id })).collect();
+    writeln!(out, "{}", serde_json::to_string_pretty(&json!({ many: rows, "leftOut": left_out })).map_err(std::io::Error::other)?)?;
+    writeln!(err, "{} {many} would be watched, {} left out", targets.len(), left_out.len())
 }
 
 /// The source that is asked.
@@ -94,14 +99,21 @@ struct Asked {
     timeout: Duration,
     /// The name of the entry, for one that stands for many.
     entry: String,
+    wishes: Wishes,
 }
 
 fn resolve(what: What) -> Result<Asked, Vec<Problem>> {
     match what {
-        What::Druid(http) => Ok(Asked { source: SourceConfig::Druid(http), timeout: TIMEOUT, entry: "druid".to_owned() }),
-        What::Flink(http, job) => Ok(Asked { source: SourceConfig::Flink { http, job }, timeout: TIMEOUT, entry: "flink".to_owned() }),
+        What::Druid(http) => Ok(alone(SourceConfig::Druid(http), "druid")),
+        What::Flink(http, job) => Ok(alone(SourceConfig::Flink { http, job }, "flink")),
+        What::Kafka(server, group) => Ok(alone(SourceConfig::Kafka { server, group }, "kafka")),
         What::Target { config, target } => of_target(&config, target.as_deref()),
     }
+}
+
+/// A source that belongs to no target.
+fn alone(source: SourceConfig, entry: &str) -> Asked {
+    Asked { source, timeout: TIMEOUT, entry: entry.to_owned(), wishes: Wishes::default() }
 }
 
 fn of_target(path: &Path, name: Option<&str>) -> Result<Asked, Vec<Problem>> {
@@ -116,5 +128,6 @@ fn of_target(path: &Path, name: Option<&str>) -> Result<Asked, Vec<Problem>> {
         (None, [only]) => only,
         (None, _) => return Err(problem(format!("--target is missing: expected one of {}", names()))),
     };
-    Ok(Asked { source: target.source.clone(), timeout: wiring::seconds(target.timeout), entry: target.name.clone() })
+    let wishes = wiring::wishes(&target.policy.resolve(target.kind)?);
+    Ok(Asked { source: target.source.clone(), timeout: wiring::seconds(target.timeout), entry: target.name.clone(), wishes })
 }

@@ -8,17 +8,22 @@ use secrecy::SecretString;
 
 use crate::actuators::druid::DruidActuator;
 use crate::actuators::flink::FlinkActuator;
+use crate::config::kafka::{KafkaGroupName, KafkaLogin, KafkaServer, Mechanism};
 use crate::config::{Configuration, FlinkJobName, HttpSource, ReplicasConfig, SourceConfig, TargetConfig};
-use crate::core::policy::{Apply, Drain, Policy};
+use crate::core::policy::{Apply, Drain, Isolation, Policy};
 use crate::core::request::Problem;
 use crate::engine::actuator::Actuator;
 use crate::engine::source::{Discovery, Found, ReplicaSource, Source, SourceError};
 use crate::engine::{EntrySpec, Plan, TargetSpec};
+use crate::sources::Timing;
 use crate::sources::druid::DruidSource;
 use crate::sources::druid::supervisor::DruidSupervisorSource;
 use crate::sources::fixed::StaticReplicas;
-use crate::sources::flink::{FlinkCluster, FlinkJobs, FlinkSource, JobPattern, JobSelector, Timing};
+use crate::sources::flink::{FlinkCluster, FlinkJobs, FlinkSource, JobPattern, JobSelector};
 use crate::sources::http::{BasicAuth, Client, ClientOptions};
+use crate::sources::kafka::wire::client::KafkaClient;
+use crate::sources::kafka::wire::security::{Account, Sasl, Security, Tls};
+use crate::sources::kafka::{GroupPattern, KafkaCluster, KafkaGroups, KafkaSource, Wishes};
 use crate::sources::kubernetes::{KubernetesScale, in_cluster};
 
 /// Builds what a configuration asks for. It outlives a configuration, as targets that a reload adds share their cluster with
@@ -26,6 +31,7 @@ use crate::sources::kubernetes::{KubernetesScale, in_cluster};
 #[derive(Default)]
 pub struct Wiring {
     clusters: Mutex<HashMap<String, Weak<FlinkCluster>>>,
+    kafka: Mutex<HashMap<String, Weak<KafkaCluster>>>,
 }
 
 /// Where readings come from: of one thing, or of all that an entry stands for.
@@ -53,7 +59,7 @@ impl Wiring {
         let policy = target.policy.resolve(target.kind).map_err(|found| found.into_iter().map(|problem| problem.under("policy")).collect::<Vec<_>>())?;
         // where a scale target is named its TaskManagers can be had, so the slots of today are no limit
         let timing = Timing { interval: seconds(target.interval), timeout: seconds(target.timeout) };
-        let sources = self.sources(&target.source, timing, target.replicas.is_some()).map_err(|problem| vec![problem])?;
+        let sources = self.sources(&target.source, wishes(&policy), timing, target.replicas.is_some()).map_err(|problem| vec![problem])?;
         let replicas = replicas(target).map_err(|problem| vec![problem])?;
         let actuator = actuator(&target.source, &policy, timing.timeout).map_err(|problem| vec![problem])?;
         let (source, discovery) = match sources {
@@ -85,12 +91,13 @@ impl Wiring {
     }
 
     /// Builds a source; `grows` when the scale target behind it can be given more.
-    pub fn sources(&self, config: &SourceConfig, timing: Timing, grows: bool) -> Result<Sources, Problem> {
+    pub fn sources(&self, config: &SourceConfig, wishes: Wishes, timing: Timing, grows: bool) -> Result<Sources, Problem> {
         let (http, job) = match config {
             SourceConfig::Druid(http) => return Ok(Sources::One(Arc::new(DruidSource::new(client(http, timing.timeout, "source.druid")?)))),
             SourceConfig::DruidSupervisor { http, supervisor } => {
                 return Ok(Sources::One(Arc::new(DruidSupervisorSource::new(client(http, timing.timeout, "source.druid")?, supervisor.clone()))));
             }
+            SourceConfig::Kafka { server, group } => return self.kafka(server, group, wishes, timing),
             SourceConfig::Flink { http, job } => (http, job),
         };
         let cluster = self.cluster(http)?;
@@ -101,6 +108,32 @@ impl Wiring {
             FlinkJobName::Pattern { job, include, exclude } => {
                 let pattern = JobPattern { job: job.clone(), include: include.clone(), exclude: exclude.clone() };
                 Sources::Many(Arc::new(FlinkJobs::new(cluster, pattern, timing, grows)))
+            }
+        })
+    }
+
+    /// A group of a Kafka cluster, or all that fit.
+    fn kafka(&self, server: &KafkaServer, group: &KafkaGroupName, wishes: Wishes, timing: Timing) -> Result<Sources, Problem> {
+        let cluster = {
+            let mut clusters = self.kafka.lock().unwrap_or_else(PoisonError::into_inner);
+            clusters.retain(|_, cluster| cluster.strong_count() > 0);
+            // names of files, no secrets
+            let key = format!("{server:?}");
+            match clusters.get(&key).and_then(Weak::upgrade) {
+                Some(cluster) => cluster,
+                None => {
+                    let client = KafkaClient::new(server.brokers.clone(), security(server)?);
+                    let cluster = Arc::new(KafkaCluster::new(server.name(), Arc::new(client)));
+                    clusters.insert(key, Arc::downgrade(&cluster));
+                    cluster
+                }
+            }
+        };
+        Ok(match group {
+            KafkaGroupName::Id(group) => Sources::One(Arc::new(KafkaSource::new(cluster, group.clone(), wishes, timing))),
+            KafkaGroupName::Pattern { group, include, exclude } => {
+                let pattern = GroupPattern::new(group, include, exclude).map_err(|why| Problem::new("source.kafka.group", why))?;
+                Sources::Many(Arc::new(KafkaGroups::new(cluster, pattern, wishes, timing)))
             }
         })
     }
@@ -122,6 +155,42 @@ impl Wiring {
     }
 }
 
+/// What a target needs of a Kafka cluster beyond lags.
+pub fn wishes(policy: &Policy) -> Wishes {
+    Wishes {
+        objective_seconds: policy.max_lag_seconds,
+        read_committed: policy.kafka.isolation == Isolation::ReadCommitted,
+        topics: policy.kafka.topics.clone(),
+    }
+}
+
+/// TLS and login of a Kafka cluster. What is in the files is read for each connection; here only to tell at once that it
+/// cannot be.
+fn security(server: &KafkaServer) -> Result<Security, Problem> {
+    let secret = |path: &std::path::Path, member: &str| read_secret(path).map_err(|message| Problem::new(format!("source.kafka.sasl.{member}"), message));
+    let sasl = match &server.sasl {
+        None => None,
+        Some(KafkaLogin::Token(file)) => {
+            secret(file, "tokenFile")?;
+            Some(Sasl::OAuthBearer(file.clone()))
+        }
+        Some(KafkaLogin::Password(mechanism, username, file)) => {
+            secret(file, "passwordFile")?;
+            let account = Account { username: username.clone(), password_file: file.clone() };
+            Some(match mechanism {
+                Mechanism::ScramSha256 => Sasl::ScramSha256(account),
+                Mechanism::ScramSha512 => Sasl::ScramSha512(account),
+                Mechanism::Plain | Mechanism::OAuthBearer => Sasl::Plain(account),
+            })
+        }
+    };
+    let tls = server.tls.as_ref().map(|tls| Tls { ca_file: tls.ca_file.clone(), client: tls.client.clone() });
+    if let Some(tls) = &tls {
+        tls.check().map_err(|error| Problem::new("source.kafka.tls", error.to_string()))?;
+    }
+    Ok(Security { tls, sasl })
+}
+
 /// A duration of the configuration as the runtime has it.
 pub fn seconds(duration: crate::core::units::Duration) -> Duration {
     Duration::try_from_secs_f64(duration.seconds()).unwrap_or(Duration::MAX)
@@ -134,6 +203,8 @@ fn source_key(source: &SourceConfig) -> String {
         SourceConfig::DruidSupervisor { http, supervisor } => format!("druid {} {supervisor:?}", http.url),
         SourceConfig::Flink { http, job: FlinkJobName::Pattern { .. } } => format!("flink {} jobs", http.url),
         SourceConfig::Flink { http, job } => format!("flink {} {job:?}", http.url),
+        SourceConfig::Kafka { server, group: KafkaGroupName::Pattern { .. } } => format!("kafka {} groups", server.name()),
+        SourceConfig::Kafka { server, group } => format!("kafka {} {group:?}", server.name()),
     }
 }
 

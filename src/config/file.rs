@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::kafka::KafkaFile;
 use crate::core::policy::PolicyInput;
 use crate::core::units::{Count, Duration};
 
@@ -88,7 +89,7 @@ pub struct TargetFile {
     /// The scale target's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// The kind of workload: `druidWorkers`, `druidSupervisor` or `flinkJob`.
+    /// The kind of workload: `druidWorkers`, `druidSupervisor`, `flinkJob` or `kafkaGroup`.
     pub kind: String,
     /// The cluster that it belongs to: targets of one Druid cluster know of each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -119,10 +120,9 @@ pub struct SourceFile {
     /// A Flink JobManager.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flink: Option<FlinkFile>,
-    /// Not available in this version.
-    #[schemars(skip)]
-    #[serde(skip_serializing)]
-    pub kafka: Option<serde_json::Value>,
+    /// A Kafka cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kafka: Option<KafkaFile>,
     /// Not available in this version.
     #[schemars(skip)]
     #[serde(skip_serializing)]

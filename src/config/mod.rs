@@ -5,6 +5,7 @@
 //! the configuration. Nothing is opened here.
 
 mod file;
+pub mod kafka;
 mod target;
 
 use std::collections::HashMap;
@@ -15,6 +16,7 @@ use serde_json::Value;
 use url::Url;
 
 use self::file::{LeaseFile, TargetFile};
+use self::kafka::{KafkaGroupName, KafkaServer};
 
 pub use self::file::File;
 use crate::core::policy::PolicyInput;
@@ -120,6 +122,13 @@ pub enum SourceConfig {
         http: HttpSource,
         /// The job.
         job: FlinkJobName,
+    },
+    /// A consumer group of a Kafka cluster.
+    Kafka {
+        /// The cluster.
+        server: KafkaServer,
+        /// The group.
+        group: KafkaGroupName,
     },
 }
 

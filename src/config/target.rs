@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::file::{BasicAuthFile, DefaultsFile, FlinkFile, ReplicasFile, ServerOf, TargetFile};
+use super::kafka::{self, KafkaGroupName};
 use super::{FlinkJobName, HttpSource, ReplicasConfig, SourceConfig, TargetConfig};
 use crate::core::policy::PolicyInput;
 use crate::core::request::{Kind, Problem};
@@ -14,6 +15,8 @@ const LONGEST_NAME: usize = 63;
 const LONGEST_ENTRY: usize = 40;
 /// The most patterns of a list.
 const MOST_PATTERNS: usize = 100;
+/// Sources that there are.
+const SOURCES: &str = "druid, flink, kafka";
 
 /// A target as it is meant, or all that is wrong with it; paths are relative to the target.
 pub(super) fn meant(target: &TargetFile, defaults: &DefaultsFile) -> Result<TargetConfig, Vec<Problem>> {
@@ -65,34 +68,30 @@ fn check_name(name: &str, problems: &mut Vec<Problem>) {
 }
 
 fn kind(name: &str, problems: &mut Vec<Problem>) -> Option<Kind> {
-    let pulled = [Kind::DruidWorkers, Kind::DruidSupervisor, Kind::FlinkJob];
+    let pulled = [Kind::DruidWorkers, Kind::DruidSupervisor, Kind::FlinkJob, Kind::KafkaGroup];
     let found = pulled.into_iter().find(|kind| kind.name() == name);
     if found.is_none() {
         let why = if name == Kind::Backlog.name() { "has no source in this version" } else { "is not available in this version" };
-        problems.push(Problem::new("kind", format!("\"{name}\" {why}: expected one of druidWorkers, druidSupervisor, flinkJob")));
+        problems.push(Problem::new("kind", format!("\"{name}\" {why}: expected one of {}", pulled.map(Kind::name).join(", "))));
     }
     found
 }
 
 fn source(target: &TargetFile, kind: Option<Kind>, problems: &mut Vec<Problem>) -> Option<SourceConfig> {
     let source = &target.source;
-    let later = [("kafka", &source.kafka), ("pubsub", &source.pubsub), ("prometheus", &source.prometheus)];
+    let later = [("pubsub", &source.pubsub), ("prometheus", &source.prometheus)];
     if later.iter().any(|(_, given)| given.is_some()) {
         for (name, _) in later.iter().filter(|(_, given)| given.is_some()) {
-            problems.push(Problem::new(format!("source.{name}"), "is not available in this version: expected one of druid, flink"));
+            problems.push(Problem::new(format!("source.{name}"), format!("is not available in this version: expected one of {SOURCES}")));
         }
         return None;
     }
-    match (&source.druid, &source.flink) {
-        (Some(_), Some(_)) => {
-            problems.push(Problem::new("source", "names two sources: expected one of druid, flink"));
+    match (&source.druid, &source.flink, &source.kafka) {
+        (None, None, None) => {
+            problems.push(Problem::new("source", format!("names no source: expected one of {SOURCES}")));
             None
         }
-        (None, None) => {
-            problems.push(Problem::new("source", "names no source: expected one of druid, flink"));
-            None
-        }
-        (Some(druid), None) => {
+        (Some(druid), None, None) => {
             let http = http(druid.server(), "source.druid", problems);
             if kind == Some(Kind::DruidSupervisor) {
                 let supervisor = supervisor(druid.supervisor.as_deref(), problems)?;
@@ -104,10 +103,22 @@ fn source(target: &TargetFile, kind: Option<Kind>, problems: &mut Vec<Problem>) 
             }
             http.map(SourceConfig::Druid)
         }
-        (None, Some(flink)) => {
+        (None, Some(flink), None) => {
             fits(kind, Kind::FlinkJob, "flink", problems);
             let job = job(flink, &target.name, problems);
             http(flink.server(), "source.flink", problems).map(|http| SourceConfig::Flink { http, job })
+        }
+        (None, None, Some(kafka)) => {
+            fits(kind, Kind::KafkaGroup, "kafka", problems);
+            let (server, group) = kafka.meant(problems);
+            if matches!(group, KafkaGroupName::Pattern { .. }) {
+                entry_name(&target.name, "groups", problems);
+            }
+            Some(SourceConfig::Kafka { server, group })
+        }
+        _ => {
+            problems.push(Problem::new("source", format!("names two sources: expected one of {SOURCES}")));
+            None
         }
     }
 }
@@ -129,11 +140,7 @@ fn job(flink: &FlinkFile, name: &str, problems: &mut Vec<Problem>) -> FlinkJobNa
     }
     match FlinkJobName::parse(&flink.job) {
         FlinkJobName::Pattern { job, .. } => {
-            if name.len() > LONGEST_ENTRY {
-                let message =
-                    format!("\"{name}\" is too long for an entry that stands for many jobs: expected at most {LONGEST_ENTRY} characters, as theirs are added");
-                problem("name".to_owned(), message);
-            }
+            entry_name(name, "jobs", problems);
             FlinkJobName::Pattern { job, include: flink.include.clone(), exclude: flink.exclude.clone() }
         }
         one => {
@@ -142,6 +149,15 @@ fn job(flink: &FlinkFile, name: &str, problems: &mut Vec<Problem>) -> FlinkJobNa
             }
             one
         }
+    }
+}
+
+/// What the targets of an entry are called begins with its name.
+fn entry_name(name: &str, many: &str, problems: &mut Vec<Problem>) {
+    if name.len() > LONGEST_ENTRY {
+        let message =
+            format!("\"{name}\" is too long for an entry that stands for many {many}: expected at most {LONGEST_ENTRY} characters, as theirs are added");
+        problems.push(Problem::new("name", message));
     }
 }
 
@@ -293,6 +309,7 @@ impl TargetConfig {
                 }
                 json!({ "flink": flink })
             }
+            SourceConfig::Kafka { server, group } => kafka::effective(server, group),
         };
         let replicas = match &self.replicas {
             None => Value::Null,

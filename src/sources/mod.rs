@@ -6,3 +6,14 @@ pub mod flink;
 pub mod http;
 pub mod kafka;
 pub mod kubernetes;
+
+use std::time::Duration;
+
+/// How often a target looks, and how long one call may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// Time between readings.
+    pub interval: Duration,
+    /// Time of one call.
+    pub timeout: Duration,
+}

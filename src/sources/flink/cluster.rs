@@ -18,7 +18,6 @@ use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 use url::Url;
 
 use super::assemble;
-use super::jobs::Timing;
 use super::metrics::{self, Values};
 use super::slots::Promises;
 use super::wire::{Config, JobsOverview, Metric, Overview, TaskManagers};
@@ -26,6 +25,7 @@ use crate::core::kinds::flink::JobMemory;
 use crate::core::units::{Timestamp, as_f64};
 use crate::engine::clock;
 use crate::engine::source::{FailureKind, SourceError};
+use crate::sources::Timing;
 use crate::sources::http::{Client, ClientOptions, Session};
 
 /// What the `JobManager` is given to fetch the metrics of all `TaskManagers` (measured: under 50 ms).

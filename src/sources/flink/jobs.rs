@@ -1,13 +1,13 @@
 //! Which jobs of a cluster an entry of the configuration stands for.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::FlinkSource;
 use super::assemble::has_ended;
 use super::cluster::FlinkCluster;
 use super::wire::{JobRow, JobsOverview};
 use crate::engine::source::{BoxFuture, Discovery, Found, Source, SourceError};
+use crate::sources::Timing;
 
 /// Which job is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,15 +76,6 @@ pub struct FlinkJobs {
     pattern: JobPattern,
     timing: Timing,
     grows: bool,
-}
-
-/// How often a target looks, and how long one call may take.
-#[derive(Clone, Copy, Debug)]
-pub struct Timing {
-    /// Time between readings.
-    pub interval: Duration,
-    /// Time of one call.
-    pub timeout: Duration,
 }
 
 impl FlinkJobs {

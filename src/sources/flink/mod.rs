@@ -26,7 +26,8 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 pub use self::cluster::{AT_A_TIME, FETCH_TIME, FlinkCluster};
-pub use self::jobs::{FlinkJobs, JobPattern, JobSelector, Timing};
+pub use self::jobs::{FlinkJobs, JobPattern, JobSelector};
+pub use super::Timing;
 
 use self::attempt::{Attempt, Availability, Fetched};
 use self::cluster::Round;

@@ -21,21 +21,13 @@ use crate::core::kinds::kafka::GroupType;
 use crate::core::units::{Timestamp, as_f64};
 use crate::engine::clock;
 use crate::engine::source::{FailureKind, SourceError};
+use crate::sources::Timing;
 
 /// A round is taken part in where it is younger than four fifths of an interval, and never when it is older than this.
 const OLDEST_ROUND: Duration = Duration::from_secs(5);
 
 /// How long it is kept how topics keep their records.
 const KEEPING_AGE: Duration = Duration::from_secs(600);
-
-/// How often a target looks, and how long one call may take.
-#[derive(Clone, Copy, Debug)]
-pub struct Timing {
-    /// Time between readings.
-    pub interval: Duration,
-    /// Time of one call.
-    pub timeout: Duration,
-}
 
 /// What a target needs beyond lags.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -81,8 +73,6 @@ struct Kept {
 pub struct Round {
     /// Each group that was read, or why it could not be.
     pub groups: BTreeMap<String, Result<KafkaGroupSnapshot, SourceError>>,
-    /// Calls that it took.
-    pub calls: u32,
 }
 
 /// What is kept from one round to the next.
@@ -153,7 +143,7 @@ impl KafkaCluster {
         };
         let calls = u32::try_from(self.reader.calls().saturating_sub(before)).unwrap_or(u32::MAX);
         self.calls.store(calls, Ordering::Relaxed);
-        let round = round.map(|groups| Arc::new(Round { groups, calls }));
+        let round = round.map(|groups| Arc::new(Round { groups }));
         *kept = Some(Kept { begun, ended: clock::instant(), targets: due.into_keys().collect(), round: round.clone() });
         round
     }

@@ -1,7 +1,6 @@
 //! Which groups of a cluster an entry of the configuration stands for.
 //!
-//! A pattern is a regular expression over the whole id, as in `orders-.*`. Dots and dashes alone make no pattern: ids are
-//! full of them. Groups that are no consumers of topics (Kafka Connect's workers, schema registries) are never meant.
+//! A pattern is a regular expression over the whole id, as in `orders-.*`. Groups that are no consumers of topics (Kafka Connect's workers, schema registries) are never meant.
 
 use std::sync::Arc;
 
@@ -9,16 +8,12 @@ use aws_lc_rs::digest;
 use regex::Regex;
 
 use super::KafkaSource;
-use super::cluster::{KafkaCluster, Timing, Wishes};
+use super::cluster::{KafkaCluster, Wishes};
 use super::reader::Listed;
+use crate::config::kafka::expression;
 use crate::core::kinds::kafka::GroupType;
 use crate::engine::source::{BoxFuture, Discovery, Found, Source, SourceError};
-
-/// Whether a group is written as a pattern.
-#[must_use]
-pub fn is_pattern(group: &str) -> bool {
-    group.contains(['*', '+', '?', '[', ']', '(', ')', '{', '}', '|', '^', '$', '\\'])
-}
+use crate::sources::Timing;
 
 /// Groups by pattern.
 #[derive(Clone, Debug)]
@@ -45,21 +40,6 @@ impl GroupPattern {
         let any = |list: &[Regex]| list.iter().any(|pattern| pattern.is_match(group));
         self.group.is_match(group) && (self.include.is_empty() || any(&self.include)) && !any(&self.exclude)
     }
-}
-
-/// An expression over the whole of an id.
-///
-/// # Errors
-///
-/// Why it cannot be read, in one line.
-pub fn expression(text: &str) -> Result<Regex, String> {
-    regex::RegexBuilder::new(&format!("^(?:{text})$")).size_limit(1 << 20).build().map_err(|error| {
-        let why = match error {
-            regex::Error::CompiledTooBig(_) => "it is too large".to_owned(),
-            other => other.to_string().lines().last().unwrap_or_default().trim().trim_start_matches("error: ").to_owned(),
-        };
-        format!("\"{text}\" is no pattern: {why}")
-    })
 }
 
 /// The groups of a cluster that fit a pattern.
@@ -122,13 +102,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dots_and_dashes_alone_make_no_pattern() {
-        for (group, expected) in [("orders", false), ("com.example.orders-v1", false), ("orders-.*", true), ("orders-(a|b)", true), ("orders_[0-9]+", true)] {
-            assert_eq!(is_pattern(group), expected, "{group}");
-        }
-    }
-
-    #[test]
     fn a_pattern_is_over_the_whole_id_and_include_and_exclude_narrow_it() {
         let list = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         let pattern = GroupPattern::new("orders-.*|bills", &[], &list(&[".*-test"])).expect("a pattern");
@@ -137,13 +110,5 @@ mod tests {
         }
         let narrowed = GroupPattern::new(".*", &list(&["a.*", "b.*"]), &[]).expect("a pattern");
         assert_eq!(["ax", "bx", "cx"].map(|group| narrowed.fits(group)), [true, true, false]);
-    }
-
-    #[test]
-    fn what_is_no_expression_is_refused_in_one_line() {
-        for text in ["orders-(", "*", "a{9999}{9999}{9999}"] {
-            let why = GroupPattern::new(text, &[], &[]).expect_err(text);
-            assert!(why.contains(text) && !why.contains('\n'), "{why}");
-        }
     }
 }

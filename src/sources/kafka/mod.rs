@@ -25,9 +25,10 @@ pub mod wire;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::cluster::{KafkaCluster, Timing, Wishes};
-pub use self::groups::{GroupPattern, KafkaGroups, is_pattern};
+pub use self::cluster::{KafkaCluster, Wishes};
+pub use self::groups::{GroupPattern, KafkaGroups};
 use crate::engine::source::{BoxFuture, FailureKind, Reading, Snapshot, Source, SourceError};
+use crate::sources::Timing;
 
 /// A group of a cluster.
 pub struct KafkaSource {

@@ -94,6 +94,15 @@ pub(super) fn bearer(token: &SecretString) -> Vec<u8> {
 }
 
 impl Tls {
+    /// Whether its files can be used as they are now.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with them.
+    pub fn check(&self) -> Result<(), SourceError> {
+        self.config().map(|_| ())
+    }
+
     /// Puts TLS onto a connection.
     pub(super) async fn secure(&self, stream: TcpStream, host: &str) -> Result<TlsStream<TcpStream>, SourceError> {
         let config = self.config()?;
