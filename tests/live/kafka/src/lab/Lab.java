@@ -8,6 +8,8 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.RecordsToDelete;
@@ -17,6 +19,7 @@ import org.apache.kafka.common.acl.AccessControlEntry;
 import org.apache.kafka.common.acl.AclBinding;
 import org.apache.kafka.common.acl.AclOperation;
 import org.apache.kafka.common.acl.AclPermissionType;
+import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.resource.PatternType;
 import org.apache.kafka.common.resource.ResourcePattern;
 import org.apache.kafka.common.resource.ResourceType;
@@ -31,6 +34,8 @@ import org.apache.kafka.common.resource.ResourceType;
  *   delete-records TOPIC PARTITION BEFORE  moves the log start
  *   delete-group GROUP
  *   commit GROUP TOPIC PARTITION OFFSET    commits for a group without members, which makes it where it is not there
+ *   topic-config TOPIC CONFIG=VALUE
+ *   group-config GROUP CONFIG=VALUE
  *   groups PREFIX COUNT TOPIC              so many groups with commits in all partitions of a topic
  *   acls USER GROUP-PREFIX                 what a reader needs: DESCRIBE on groups and topics, DESCRIBE_CONFIGS on topics
  *   read                                   an independent reading of all groups by Kafka's Admin client, as JSON
@@ -89,6 +94,8 @@ public class Lab {
             case "delete-records" -> admin.deleteRecords(Map.of(new TopicPartition(a.get(1), number(a, 2)), RecordsToDelete.beforeOffset(number(a, 3)))).all().get();
             case "delete-group" -> admin.deleteConsumerGroups(List.of(a.get(1))).all().get();
             case "commit" -> admin.alterConsumerGroupOffsets(a.get(1), Map.of(new TopicPartition(a.get(2), number(a, 3)), new OffsetAndMetadata(number(a, 4)))).all().get();
+            case "topic-config" -> configure(admin, ConfigResource.Type.TOPIC, a.get(1), a.get(2));
+            case "group-config" -> configure(admin, ConfigResource.Type.GROUP, a.get(1), a.get(2));
             case "groups" -> groups(admin, a.get(1), number(a, 2), a.get(3));
             case "acls" -> acls(admin, "User:" + a.get(1), a.get(2));
             case "read" -> System.out.println(Read.all(admin));
@@ -96,6 +103,12 @@ public class Lab {
                 if (!Produce.run(bootstrap, a) && !Consume.run(bootstrap, a)) throw new IllegalArgumentException("no such command: " + a.get(0));
             }
         }
+    }
+
+    static void configure(Admin admin, ConfigResource.Type type, String name, String pair) throws Exception {
+        var entry = new ConfigEntry(pair.split("=", 2)[0], pair.split("=", 2)[1]);
+        var change = new AlterConfigOp(entry, AlterConfigOp.OpType.SET);
+        admin.incrementalAlterConfigs(Map.of(new ConfigResource(type, name), List.of(change))).all().get();
     }
 
     static int number(List<String> a, int index) {

@@ -9,17 +9,19 @@ import java.util.TreeMap;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsSpec;
+import org.apache.kafka.clients.admin.ListOffsetsOptions;
 import org.apache.kafka.clients.admin.ListShareGroupOffsetsSpec;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.common.GroupType;
+import org.apache.kafka.common.IsolationLevel;
 import org.apache.kafka.common.TopicPartition;
 
 /** An independent reading: what Kafka's own Admin client says of each group. */
 final class Read {
-    /** {"GROUP": {"type", "state", "members", "offsets": {"TOPIC-PARTITION": {"committed", "start", "end", "shareLag"}}}} */
+    /** {"GROUP": {"type", "state", "members", "offsets": {"TOPIC-PARTITION": {"committed", "start", "end", "stable", "shareLag"}}}} */
     static String all(Admin admin) throws Exception {
         Map<String, Map<String, Object>> groups = new TreeMap<>();
-        List<String> plain = new ArrayList<>(), classic = new ArrayList<>(), share = new ArrayList<>();
+        List<String> plain = new ArrayList<>(), share = new ArrayList<>();
         for (var listing : admin.listGroups().all().get()) {
             var type = listing.type().orElse(GroupType.UNKNOWN);
             var group = new TreeMap<String, Object>(Map.of("type", type.toString(), "offsets", new TreeMap<String, Object>()));
@@ -63,11 +65,14 @@ final class Read {
                 starts.put(partition, OffsetSpec.earliest());
             }
         }
-        Map<TopicPartition, Long> end = offsets(admin, ends), start = offsets(admin, starts);
+        var end = offsets(admin, ends, IsolationLevel.READ_UNCOMMITTED);
+        var start = offsets(admin, starts, IsolationLevel.READ_UNCOMMITTED);
+        var stable = offsets(admin, ends, IsolationLevel.READ_COMMITTED);
         for (var group : found.entrySet()) {
             for (var partition : group.getValue().entrySet()) {
                 var row = partition.getValue();
                 if (end.get(partition.getKey()) != null) row.put("end", end.get(partition.getKey()));
+                if (stable.get(partition.getKey()) != null) row.put("stable", stable.get(partition.getKey()));
                 if (start.get(partition.getKey()) != null) row.put("start", start.get(partition.getKey()));
                 @SuppressWarnings("unchecked")
                 var rows = (Map<String, Object>) groups.get(group.getKey()).get("offsets");
@@ -78,12 +83,12 @@ final class Read {
     }
 
     /** Those that there are: a topic that was deleted has none. */
-    static Map<TopicPartition, Long> offsets(Admin admin, Map<TopicPartition, OffsetSpec> specs) throws Exception {
+    static Map<TopicPartition, Long> offsets(Admin admin, Map<TopicPartition, OffsetSpec> specs, IsolationLevel isolation) throws Exception {
         Map<TopicPartition, Long> offsets = new HashMap<>();
         var topics = admin.listTopics().names().get();
         Map<TopicPartition, OffsetSpec> asked = new HashMap<>(specs);
         asked.keySet().removeIf(partition -> !topics.contains(partition.topic()));
-        var result = admin.listOffsets(asked);
+        var result = admin.listOffsets(asked, new ListOffsetsOptions(isolation));
         for (var partition : asked.keySet()) {
             try {
                 offsets.put(partition, result.partitionResult(partition).get().offset());
