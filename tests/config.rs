@@ -2,6 +2,7 @@
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
+use loadline::config::kafka::{KafkaGroupName, KafkaLogin, KafkaTls, Mechanism};
 use loadline::config::{Configuration, FlinkJobName, LeaseConfig, ReplicasConfig, SourceConfig, parse};
 use loadline::core::policy::{Apply, Drain};
 use loadline::core::request::{Kind, Problem};
@@ -91,7 +92,7 @@ targets:
     policy: { min: 5, max: 2, scaleDown: { maxFactor: 3 } }
     interval: 500ms
   - name: b
-    kind: kafkaGroup
+    kind: pubsubSubscription
     source: {}
 "#;
     let paths: Vec<String> = problems(text).into_iter().map(|problem| problem.path).collect();
@@ -174,8 +175,66 @@ fn a_misfit_in_one_target_does_not_hide_what_is_wrong_with_another() {
 
 #[test]
 fn a_source_of_another_version_is_named_and_not_taken_for_a_misspelling() {
-    let problems = parse("targets: [ { name: a, kind: kafkaGroup, source: { kafka: { group: g } } } ]").expect_err("not valid");
+    let problems = parse("targets: [ { name: a, kind: pubsubSubscription, source: { pubsub: { subscription: s } } } ]").expect_err("not valid");
     assert!(problems.iter().all(|problem| problem.message.contains("is not available in this version")), "{problems:?}");
+}
+
+/// A Kafka group with these members of its source.
+fn kafka(members: &str) -> String {
+    format!("targets: [ {{ name: orders, kind: kafkaGroup, source: {{ kafka: {{ {members} }} }} }} ]")
+}
+
+#[test]
+fn a_kafka_group_is_read_as_it_is_meant_and_a_pattern_stands_for_many() {
+    let text = kafka(
+        "brokers: [\"kafka-0:9093\", kafka-1], group: com.example.orders, tls: { caFile: /ca.pem, certFile: /c.pem, keyFile: /k.pem }, \
+         sasl: { mechanism: SCRAM-SHA-512, username: loadline, passwordFile: /password }",
+    );
+    let configuration = parse(&text).expect("a valid configuration");
+    let SourceConfig::Kafka { server, group } = &configuration.targets[0].source else { unreachable!("a Kafka source") };
+    assert_eq!(server.brokers, [("kafka-0".to_owned(), 9093), ("kafka-1".to_owned(), 9092)]);
+    assert_eq!(server.tls, Some(KafkaTls { ca_file: Some("/ca.pem".into()), client: Some(("/c.pem".into(), "/k.pem".into())) }));
+    assert_eq!(server.sasl, Some(KafkaLogin::Password(Mechanism::ScramSha512, "loadline".to_owned(), "/password".into())));
+    assert_eq!(*group, KafkaGroupName::Id("com.example.orders".to_owned()), "dots make no pattern");
+    let shown = configuration.targets[0].effective();
+    assert_eq!(shown["source"]["kafka"]["sasl"]["passwordFile"], "/password");
+    let configuration = parse(&kafka("brokers: [k], group: \"orders-.*\", exclude: [\".*-test\"], sasl: { mechanism: OAUTHBEARER, tokenFile: /token }"));
+    let configuration = configuration.expect("a valid configuration");
+    let SourceConfig::Kafka { server, group } = &configuration.targets[0].source else { unreachable!("a Kafka source") };
+    assert_eq!(server.sasl, Some(KafkaLogin::Token("/token".into())));
+    let expected = KafkaGroupName::Pattern { group: "orders-.*".to_owned(), include: vec![], exclude: vec![".*-test".to_owned()] };
+    assert_eq!(*group, expected);
+}
+
+#[test]
+fn what_is_wrong_with_a_kafka_source_is_told_by_path() {
+    for (members, path, words) in [
+        ("brokers: [], group: g", "brokers", "is empty"),
+        ("brokers: [\"k:0\"], group: g", "brokers[0]", "\"k:0\" is no broker: expected host:port"),
+        ("brokers: [\"SASL_SSL://k:9092\"], group: g", "brokers[0]", "is no broker"),
+        ("brokers: [k], group: \" \"", "group", "is empty"),
+        ("brokers: [k], group: \"orders-(\"", "group", "\"orders-(\" is no pattern: unclosed group"),
+        ("brokers: [k], group: orders, include: [\"a.*\"]", "include", "stands beside one group"),
+        ("brokers: [k], group: \"o.*\", exclude: [\"[\"]", "exclude[0]", "is no pattern"),
+        ("brokers: [k], group: g, tls: { certFile: /c }", "tls.keyFile", "is missing"),
+        ("brokers: [k], group: g, tls: { keyFile: /k }", "tls.certFile", "is missing"),
+        ("brokers: [k], group: g, sasl: { mechanism: PLAIN, passwordFile: /p }", "sasl.username", "is missing"),
+        ("brokers: [k], group: g, sasl: { mechanism: SCRAM-SHA-256, username: u }", "sasl.passwordFile", "is missing"),
+        ("brokers: [k], group: g, sasl: { mechanism: OAUTHBEARER }", "sasl.tokenFile", "is missing"),
+        ("brokers: [k], group: g, sasl: { mechanism: OAUTHBEARER, tokenFile: /t, username: u }", "sasl.username", "is not used with OAUTHBEARER"),
+        ("brokers: [k], group: g, sasl: { mechanism: GSSAPI }", "sasl.mechanism", "GSSAPI"),
+    ] {
+        let found = problems(&kafka(members));
+        let path = format!("targets[0].source.kafka.{path}");
+        assert!(found.iter().any(|problem| problem.path == path && problem.message.contains(words)), "no problem at {path} with \"{words}\" in {found:?}");
+    }
+    refused(
+        "targets: [ { name: a, kind: flinkJob, source: { kafka: { brokers: [k], group: g } } } ]",
+        "targets[0].source.kafka",
+        "gives readings of kafkaGroup",
+    );
+    let said = format!("{:?}", problems(&kafka("brokers: [\"admin:hunter2@kafka:9092\"], group: g")));
+    assert!(!said.contains("hunter2"), "{said}");
 }
 
 #[test]

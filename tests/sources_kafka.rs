@@ -434,7 +434,7 @@ async fn the_objective_is_asked_for_where_something_waits_and_stable_ends_for_co
     ];
     let (fake, cluster) =
         fake(vec![("orders", group("t", &[Some(50), Some(70), Some(70)])), ("plain", group("t", &[Some(50), Some(70), Some(70)]))], vec![("t", logs)]);
-    let _plain = source(&cluster, "plain", Wishes::default(), TIMING);
+    let unwishful = source(&cluster, "plain", Wishes::default(), TIMING);
     let strict = Wishes { objective_seconds: Some(300.0), read_committed: true, topics: Vec::new() };
     let reading = read(&source(&cluster, "orders", strict, TIMING)).await.expect("a reading");
     assert!(fake.state().asked.contains(&"times t-1,t-2".to_owned()), "{:?}", fake.state().asked);
@@ -443,7 +443,7 @@ async fn the_objective_is_asked_for_where_something_waits_and_stable_ends_for_co
         found.iter().map(|partition| partition.offsets_by_age.iter().map(|row| (row.age_seconds.get(), row.offset)).collect::<Vec<_>>()).collect();
     assert_eq!(by_age, [vec![], vec![(300.0, Some(75))], vec![(300.0, None)]], "70 is read before 75, so the objective is missed; nothing is younger");
     assert_eq!(found.iter().map(|partition| partition.last_stable).collect::<Vec<_>>(), [Some(50), Some(80), Some(90)]);
-    let plain = read(&_plain).await.expect("a reading");
+    let plain = read(&unwishful).await.expect("a reading");
     assert!(partitions(&plain, "t").iter().all(|partition| partition.last_stable.is_none() && partition.offsets_by_age.is_empty()));
 }
 

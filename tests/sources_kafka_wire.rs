@@ -4,8 +4,9 @@
 
 use std::future::Future;
 use std::net::Ipv4Addr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use loadline::engine::clock;
 use loadline::engine::source::{FailureKind, SourceError};
 use loadline::sources::kafka::reader::KafkaReader;
 use loadline::sources::kafka::wire::client::KafkaClient;
@@ -108,7 +109,7 @@ async fn a_server_that_says_nothing_is_given_up() {
         tokio::time::sleep(Duration::from_secs(60)).await;
         drop(stream);
     });
-    let began = Instant::now();
+    let began = clock::instant();
     is(&failed(vec![silent.await], Security::default()).await, FailureKind::Timeout, &["no connection within 3 s", "127.0.0.1"]);
     assert!(began.elapsed() < Duration::from_secs(10));
 }

@@ -119,14 +119,13 @@ impl Wiring {
             clusters.retain(|_, cluster| cluster.strong_count() > 0);
             // names of files, no secrets
             let key = format!("{server:?}");
-            match clusters.get(&key).and_then(Weak::upgrade) {
-                Some(cluster) => cluster,
-                None => {
-                    let client = KafkaClient::new(server.brokers.clone(), security(server)?);
-                    let cluster = Arc::new(KafkaCluster::new(server.name(), Arc::new(client)));
-                    clusters.insert(key, Arc::downgrade(&cluster));
-                    cluster
-                }
+            if let Some(cluster) = clusters.get(&key).and_then(Weak::upgrade) {
+                cluster
+            } else {
+                let client = KafkaClient::new(server.brokers.clone(), security(server)?);
+                let cluster = Arc::new(KafkaCluster::new(server.name(), Arc::new(client)));
+                clusters.insert(key, Arc::downgrade(&cluster));
+                cluster
             }
         };
         Ok(match group {

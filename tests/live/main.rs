@@ -15,6 +15,8 @@ mod drained;
 mod draining;
 mod druid_lab;
 mod exposition;
+mod kafka_groups;
+mod kafka_lab;
 mod lab;
 mod service;
 mod supervisor;

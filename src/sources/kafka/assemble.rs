@@ -113,12 +113,9 @@ pub(super) fn group(name: &str, findings: &Findings, wished: Option<&Wished>) ->
     let group_type = findings.types.get(name).copied().unwrap_or_default();
     let described = match findings.described.get(name) {
         Some(Ok(described)) => Some(described),
-        // the broker cannot tell: the members stay unknown
-        Some(Err(Refusal::Unsupported)) => None,
-        // none of this type, and perhaps none at all: commits tell
-        Some(Err(Refusal::NotFound)) => None,
+        // the broker cannot tell, and the members stay unknown; or there is no such group, which the commits tell
+        Some(Err(Refusal::Unsupported | Refusal::NotFound)) | None => None,
         Some(Err(refusal)) => return Err(refused("group", name, "DESCRIBE on the group", refusal)),
-        None => None,
     };
     let offsets = match group_type {
         GroupType::Share => findings.share.get(name).map(|found| found.as_ref().map(|_| ())),

@@ -219,7 +219,7 @@ impl KafkaCluster {
     /// Types and members. The types are kept from earlier rounds; where one does not hold any more, the groups are listed.
     async fn members(&self, groups: &BTreeSet<String>) -> Result<Findings, SourceError> {
         let mut listed = None;
-        let typed = |listed: &Option<BTreeMap<String, Listed>>| -> Vec<(String, GroupType)> {
+        let of_type = |listed: &Option<BTreeMap<String, Listed>>| -> Vec<(String, GroupType)> {
             let known = lock(&self.known);
             let of = |group: &String| {
                 let named = listed.as_ref().and_then(|listed| listed.get(group)).and_then(|row| row.group_type);
@@ -230,11 +230,11 @@ impl KafkaCluster {
         if groups.iter().any(|group| !lock(&self.known).types.contains_key(group)) {
             listed = Some(self.list_for(groups).await?);
         }
-        let mut types = typed(&listed);
+        let mut types = of_type(&listed);
         let mut described = self.reader.describe(&types).await?;
         if listed.is_none() && described.values().any(is_gone) {
             listed = Some(self.list_for(groups).await?);
-            let anew = typed(&listed);
+            let anew = of_type(&listed);
             if anew != types {
                 types = anew;
                 described = self.reader.describe(&types).await?;

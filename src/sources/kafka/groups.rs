@@ -74,7 +74,9 @@ fn consumes(row: &Listed) -> bool {
 
 /// An id of hex digits, for names of targets that need some.
 fn id(group: &str) -> String {
-    digest::digest(&digest::SHA256, group.as_bytes()).as_ref().iter().take(10).map(|byte| format!("{byte:02x}")).collect()
+    let hash = digest::digest(&digest::SHA256, group.as_bytes());
+    let digits = hash.as_ref().iter().take(10).flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect()
 }
 
 impl Discovery for KafkaGroups {

@@ -6,8 +6,8 @@
 //!                                           what arrived between the two, and is never negative by our own doing
 //! ```
 //!
-//! All groups of a cluster are read together ([`KafkaCluster`]): 200 groups take as many calls as one, but for the hundreds
-//! that share a call. Log starts are asked for only where a group has no commit or is behind, stable ends only for those who
+//! All groups of a cluster are read together ([`KafkaCluster`]): 200 groups take as many calls as one, but that at most 500
+//! share a call. Log starts are asked for only where a group has no commit or is behind, stable ends only for those who
 //! read committed records, and the offset of the first record younger than the objective only where something waits: that
 //! one call tells without fetching a record whether the objective is met.
 //!

@@ -5,7 +5,7 @@
 //! longer one. Each broker has one connection, and one call on its way at a time: a reading is a handful of calls.
 //!
 //! ```text
-//! one reading of G groups on B brokers:  describe and commits: one call for each coordinator and type, at most 100 groups in each
+//! one reading of G groups on B brokers:  describe and commits: one call for each coordinator and type, at most 500 groups in each
 //!                                        topics: 1;  ends, starts, ...: one call for each leader
 //! ```
 
@@ -34,7 +34,7 @@ use crate::engine::source::{FailureKind, SourceError};
 use crate::sources::kafka::reader::{Answer, At, Committed, Described, Each, KafkaReader, Keeping, Listed, Partition, Refusal, ShareOffsets, Topic};
 
 /// Groups in one call.
-const GROUPS_A_CALL: usize = 100;
+const GROUPS_A_CALL: usize = 500;
 
 /// Partitions in one call.
 const PARTITIONS_A_CALL: usize = 10_000;

@@ -2,7 +2,7 @@
 //! Kafka's own schema.
 
 pub mod client;
-pub mod connection;
-pub mod messages;
-pub mod scram;
+mod connection;
+mod messages;
+mod scram;
 pub mod security;

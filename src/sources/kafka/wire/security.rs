@@ -118,20 +118,16 @@ impl Tls {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|_| tls("the TLS settings are not usable".to_owned()))?;
-        let builder = match &self.ca_file {
-            Some(path) => {
-                let mut roots = RootCertStore::empty();
-                roots.add_parsable_certificates(certificates(path, "CA")?);
-                if roots.is_empty() {
-                    return Err(tls("the CA file holds no certificate: expected PEM".to_owned()));
-                }
-                builder.with_root_certificates(roots)
+        let builder = if let Some(path) = &self.ca_file {
+            let mut roots = RootCertStore::empty();
+            roots.add_parsable_certificates(certificates(path, "CA")?);
+            if roots.is_empty() {
+                return Err(tls("the CA file holds no certificate: expected PEM".to_owned()));
             }
-            None => {
-                let verifier =
-                    rustls_platform_verifier::Verifier::new(provider).map_err(|_| tls("the system has no certificates of authorities".to_owned()))?;
-                builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
-            }
+            builder.with_root_certificates(roots)
+        } else {
+            let verifier = rustls_platform_verifier::Verifier::new(provider).map_err(|_| tls("the system has no certificates of authorities".to_owned()))?;
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
         };
         match &self.client {
             None => Ok(builder.with_no_client_auth()),

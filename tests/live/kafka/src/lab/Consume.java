@@ -48,15 +48,7 @@ final class Consume {
 
     static void plain(Map<String, Object> config, List<String> topics, double millis, int paused, boolean commits) throws Exception {
         var consumer = new KafkaConsumer<>(config, new ByteArrayDeserializer(), new ByteArrayDeserializer());
-        Thread main = Thread.currentThread();
-        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
-            consumer.wakeup();
-            try {
-                main.join(5000);
-            } catch (InterruptedException e) {
-                // it is over anyway
-            }
-        }));
+        onStop(consumer::wakeup);
         consumer.subscribe(topics, new ConsumerRebalanceListener() {
             public void onPartitionsRevoked(Collection<TopicPartition> partitions) {}
 
@@ -78,10 +70,23 @@ final class Consume {
         }
     }
 
+    /** The process ends with its last hook: this one waits until the consumer has left its group. */
+    static void onStop(Runnable wakeUp) {
+        Thread main = Thread.currentThread();
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            wakeUp.run();
+            try {
+                main.join(5000);
+            } catch (InterruptedException e) {
+                // it is over anyway
+            }
+        }));
+    }
+
     static void share(Map<String, Object> config, List<String> topics, double millis) throws Exception {
         config.remove("max.poll.records");
         var consumer = new KafkaShareConsumer<>(config, new ByteArrayDeserializer(), new ByteArrayDeserializer());
-        Runtime.getRuntime().addShutdownHook(new Thread(consumer::wakeup));
+        onStop(consumer::wakeup);
         consumer.subscribe(topics);
         Work work = new Work(millis);
         try {
