@@ -1,9 +1,9 @@
-//! Loadline against a real Flink and a real Druid: the built binary, a cluster on loopback, and answers that are known
+//! Loadline against a real Flink, a real Druid and a real Kafka: the built binary, a cluster on loopback, and answers that are known
 //! beforehand.
 //!
 //! Not part of plain `cargo test`, as each test starts a cluster of Java processes for some minutes. Run it with
-//! `cargo test --features live --test live -- --nocapture`; it needs what `flink/README.md` and `druid/README.md` name. A
-//! cluster or a service that does not start is a failure, not a skip.
+//! `cargo test --features live --test live -- --nocapture`; it needs what `flink/README.md`, `druid/README.md` and
+//! `kafka/README.md` name. A cluster or a service that does not start is a failure, not a skip.
 //!
 //! Two jobs of the lab run: in `lab-pipeline` 6000 records arrive in a second and Enrich, at 2 subtasks of 500 us a record,
 //! serves 4000 of them; `lab-healthy` has 1000 a second and nothing to do about it.
