@@ -104,7 +104,8 @@ impl KafkaLab {
     /// The end of each process' log, to be read when something fails.
     pub fn logs(&self) -> String {
         let files = std::fs::read_dir(self.dir.join("log")).into_iter().flatten().flatten();
-        files.map(|file| format!("--- {}\n{}\n", file.path().display(), tail(&file.path()))).collect()
+        let ends: Vec<String> = files.map(|file| format!("--- {}\n{}\n", file.path().display(), tail(&file.path()))).collect();
+        ends.concat()
     }
 }
 
