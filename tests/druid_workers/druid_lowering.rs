@@ -56,7 +56,7 @@ fn disabling_leaves_the_minimum_of_workers_that_take_tasks() {
     let floor = json!({ "floors": [{ "period": "09:00-11:00", "min": 3 }] });
     let floored = ask(&[disabled(0, 0), worker(1, 0), worker(2, 0), worker(3, 0)], none(), floor, plain());
     assert_eq!(ordinals(&floored, ActionKind::EnableWorker), [0], "{}", said(&floored));
-    assert_eq!(ordinals(&floored, ActionKind::DisableWorker), [3]);
+    assert_eq!(ordinals(&floored, ActionKind::DisableWorker), [0; 0], "not before the minimum is seen to take tasks without it");
 }
 
 #[test]
@@ -65,7 +65,25 @@ fn slots_of_a_disabled_worker_in_the_middle_are_not_lost() {
     let advice = ask(&[worker(0, 4), disabled(1, 0), worker(2, 3), worker(3, 3)], none(), plain(), plain());
     assert_eq!(advice.wanted, Some(3), "{}", said(&advice));
     assert_eq!(ordinals(&advice, ActionKind::EnableWorker), [1]);
-    assert_eq!(ordinals(&advice, ActionKind::DisableWorker), [3]);
+    assert_eq!(ordinals(&advice, ActionKind::DisableWorker), [0; 0], "the call to enable may fail: nothing is disabled on it");
+    let enabled = ask(&workers(&[4, 0, 3, 3]), none(), plain(), plain());
+    assert_eq!(ordinals(&enabled, ActionKind::DisableWorker), [3]);
+}
+
+#[test]
+fn a_worker_that_is_to_go_is_not_enabled_for_what_waits() {
+    // two are the most, and the third is empty and disabled: it would be given tasks and removed in the same minute
+    let advice = ask(&[worker(0, 4), worker(1, 4), disabled(2, 0)], json!({ "count": 6, "oldestSeconds": 60 }), json!({ "max": 2 }), plain());
+    assert_eq!(advice.recommended, Some(2), "{}", said(&advice));
+    assert_eq!(ordinals(&advice, ActionKind::EnableWorker), [0; 0]);
+}
+
+#[test]
+fn a_bound_below_what_runs_is_reached_one_drain_at_a_time() {
+    let lower = |list: &[Value]| ordinals(&ask(list, none(), json!({ "max": 2 }), plain()), ActionKind::DisableWorker);
+    assert_eq!(lower(&workers(&[4, 4, 4, 4])), [3], "half of all slots at once would leave no room for what follows");
+    assert_eq!(lower(&[worker(0, 4), worker(1, 4), worker(2, 4), disabled(3, 2)]), [0; 0]);
+    assert_eq!(lower(&[worker(0, 4), worker(1, 4), worker(2, 4), disabled(3, 0)]), [2]);
 }
 
 #[test]

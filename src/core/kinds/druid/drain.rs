@@ -6,8 +6,9 @@
 //! runs fits on those that stay.
 //!
 //! Workers that stay take tasks: as many as the minimum asks for, and as many as the slots in use need. A drain is
-//! cancelled for that before anything is bought. Everything is read from Druid anew each time and nothing from memory: a
-//! restart forgets no drain. Publishing is work: a task that reads no more may still need half an hour for it.
+//! cancelled for that before anything is bought. What is to be enabled counts only once a reading shows it enabled, for the
+//! call may fail: until then nothing is disabled on it. Everything is read from Druid anew each time and nothing from memory:
+//! a restart forgets no drain. Publishing is work: a task that reads no more may still need half an hour for it.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -25,7 +26,7 @@ const NOT_IN_A_PATH: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remov
 
 /// The smallest safe count at or above `target`, with the reasons and the steps that lead there.
 pub fn plan(fit: &Fit<'_, '_>, view: &View, target: Count, reasons: &mut Vec<Reason>, actions: &mut Vec<Action>) -> Count {
-    let enabled = keep_enough(fit, view, target, reasons, actions);
+    keep_enough(fit, view, target, reasons, actions);
     if target >= fit.counts.current {
         return target;
     }
@@ -37,26 +38,62 @@ pub fn plan(fit: &Fit<'_, '_>, view: &View, target: Count, reasons: &mut Vec<Rea
         return fit.counts.current;
     }
     let goes = |worker: &&Seat<'_>| worker.rank >= target;
-    let mut left: Count = fit.pool.workers.iter().filter(goes).filter(|worker| worker.enabled).count() as Count + enabled;
+    let mut taking = Taking::of(fit);
+    let mut is_draining = fit.pool.workers.iter().filter(goes).any(|worker| !worker.enabled && worker.busy() > 0);
     for worker in fit.pool.workers.iter().rev().filter(goes) {
-        // disabling must leave the minimum of workers that take tasks
-        if worker.enabled && left > fit.case.min {
-            left -= 1;
-            actions.push(disable(worker));
-        } else if !worker.enabled && worker.busy() > 0 {
-            actions.push(wait(worker));
+        if !worker.enabled {
+            if worker.busy() > 0 {
+                actions.push(wait(worker));
+            }
+            continue;
         }
+        let rest = taking.without(fit, worker);
+        let has_room = fit.is_enough(rest.slots, view.held);
+        // a bound below what is needed leaves no headroom to drain within: one at a time then, and the next once that is empty
+        let is_forced = target < view.needed;
+        if rest.workers < fit.case.min || (!has_room && (!is_forced || is_draining)) {
+            break;
+        }
+        is_draining |= !has_room;
+        actions.push(disable(worker));
+        taking = rest;
     }
-    let is_done = |worker: &Seat<'_>| !worker.enabled && worker.busy() == 0;
+    let is_done = |worker: &Seat<'_>| !worker.enabled && worker.busy() == 0 && !view.enabled_again.contains(&worker.rank);
     // a pod that is not registered and not ready holds no work; one that is going already may still hold some
     let Some(blocker) = fit.pool.workers.iter().rev().filter(goes).find(|worker| !is_done(worker)) else { return target };
     say_why(fit, blocker, reasons);
     blocker.rank.saturating_add(1).clamp(target, fit.counts.current)
 }
 
+/// Workers that take tasks in this reading and whose pods stay, and their slots.
+#[derive(Clone, Copy)]
+struct Taking {
+    workers: Count,
+    slots: Count,
+}
+
+impl Taking {
+    fn of(fit: &Fit<'_, '_>) -> Self {
+        let taking = fit.pool.workers.iter().filter(|worker| Self::includes(fit, worker));
+        taking.fold(Self { workers: 0, slots: 0 }, |sum, worker| Self { workers: sum.workers + 1, slots: sum.slots.saturating_add(worker.capacity) })
+    }
+
+    fn includes(fit: &Fit<'_, '_>, worker: &Seat<'_>) -> bool {
+        takes_tasks(worker, fit.case.now, fit.reading) && fit.counts.stays(worker)
+    }
+
+    /// What is left without one of them.
+    fn without(self, fit: &Fit<'_, '_>, worker: &Seat<'_>) -> Self {
+        if !Self::includes(fit, worker) {
+            return self;
+        }
+        Self { workers: self.workers.saturating_sub(1), slots: self.slots.saturating_sub(worker.capacity) }
+    }
+}
+
 /// Enables workers that stay and do not take tasks, lowest rank first, until the minimum does and what runs has its
-/// headroom. Answers how many take tasks then.
-fn keep_enough(fit: &Fit<'_, '_>, view: &View, target: Count, reasons: &mut Vec<Reason>, actions: &mut Vec<Action>) -> Count {
+/// headroom.
+fn keep_enough(fit: &Fit<'_, '_>, view: &View, target: Count, reasons: &mut Vec<Reason>, actions: &mut Vec<Action>) {
     let stays = |worker: &&Seat<'_>| worker.rank < target && fit.counts.stays(worker);
     let takes = |worker: &Seat<'_>| takes_tasks(worker, fit.case.now, fit.reading) || view.enabled_again.contains(&worker.rank);
     let (mut count, mut capacity): (Count, Count) = (0, 0);
@@ -73,7 +110,6 @@ fn keep_enough(fit: &Fit<'_, '_>, view: &View, target: Count, reasons: &mut Vec<
         reasons.push(Reason::WorkerReenabled { worker: worker.host.clone(), free_slots: FreeSlots(worker.capacity.saturating_sub(worker.busy())) });
         actions.push(enable(worker));
     }
-    count
 }
 
 /// The count under `preStop`: as low as what runs fits, with the minimum of workers that take tasks.

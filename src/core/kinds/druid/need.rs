@@ -224,7 +224,8 @@ impl View {
         let mut slots: Count = 0;
         for worker in &scene.pool.workers {
             let free = worker.capacity.saturating_sub(worker.busy());
-            let is_spare = !worker.enabled && is_sound(worker, scene.case.now, scene.reading) && scene.counts.may_be_enabled(scene.case, worker);
+            // one above the upper bound is going to be removed, whatever waits
+            let is_spare = !worker.enabled && worker.rank < scene.case.policy.max.max(scene.case.min) && is_sound(worker, scene.case.now, scene.reading) && scene.counts.may_be_enabled(scene.case, worker);
             if !is_spare || free == 0 || load.is_empty() {
                 continue;
             }
