@@ -108,6 +108,9 @@ pub struct PartMemory {
     /// The parallelism that was last advised, until the rescale to it is no longer seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advised: Option<Count>,
+    /// When it last had something to do, where it is idle for itself: a pool of workers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_active_at: Option<Timestamp>,
 }
 
 impl PartMemory {

@@ -1,6 +1,6 @@
 //! Which worker may go, when, and what is said of it.
 
-use loadline::core::advice::{ActionKind, Outcome};
+use loadline::core::advice::{ActionKind, Advice, Outcome};
 use serde_json::{Value, json};
 
 use crate::asking::*;
@@ -177,4 +177,97 @@ fn one_is_one_in_every_sentence() {
     let list = [worker(0, 4), over(worker(1, 1), json!({ "tasks": [{ "id": "a", "phase": "publishing" }] }))];
     let text = said(&ask(&list, none(), plain(), plain())) + &said(&ask(&workers(&[4, 1]), json!({ "count": 4 }), plain(), plain()));
     assert!(!text.contains("1 tasks") && !text.contains("1 slots") && !text.contains("1 workers"), "{text}");
+}
+
+// ---- lists that cannot be true ----
+
+/// A question without a wanted count, after readings of these lists half a minute apart.
+fn after(earlier: &[Vec<Value>], now: &[Value], more: Value) -> Advice {
+    let history: Vec<Value> = earlier
+        .iter()
+        .enumerate()
+        .map(|(index, list)| json!({ "observedAt": ago(30 * (earlier.len() - index) as i64), "workers": list, "pending": none() }))
+        .collect();
+    let snapshot = json!({ "observedAt": NOW, "workers": now, "pending": none() });
+    let body =
+        json!({ "kind": "druidWorkers", "now": NOW, "snapshot": snapshot, "history": history, "policy": { "min": 0, "scaleDown": { "stabilization": "0s" } } });
+    advise(&over(body, more))
+}
+
+#[test]
+fn a_list_that_shrinks_without_a_drain_lowers_no_number() {
+    let four = workers(&[2, 2, 2, 2]);
+    let two = after(&[four.clone(), four.clone()], &four[..2], plain());
+    assert_eq!((two.current, two.recommended, two.outcome), (Some(4), Some(4), Outcome::Hold), "{}", said(&two));
+    assert!(codes(&two).contains(&"WorkerListIncomplete"));
+    let still = after(&[four.clone(), four[..2].to_vec(), four[..2].to_vec()], &four[..2], plain());
+    assert_eq!(still.recommended, Some(4), "the next reading has not forgotten them: {}", said(&still));
+    // those that were drained are gone
+    let drained = vec![worker(0, 2), worker(1, 2), disabled(2, 0), disabled(3, 0)];
+    let gone = after(&[drained], &four[..2], plain());
+    assert_eq!((gone.current, gone.recommended), (Some(2), Some(2)), "{}", said(&gone));
+}
+
+#[test]
+fn a_list_that_becomes_empty_is_no_pool_of_none() {
+    let four = workers(&[2, 2, 2, 2]);
+    for advice in [
+        after(std::slice::from_ref(&four), &[], plain()),
+        after(&[], &[], json!({ "memory": { "version": 1, "kind": "druidWorkers", "since": ago(900), "recommended": 4 } })),
+        after(&[vec![over(worker(0, 1), json!({ "category": "hot" }))]], &[], plain()),
+    ] {
+        assert_eq!((advice.outcome, codes(&advice)[0]), (Outcome::Hold, "SuddenZero"), "{}", said(&advice));
+        assert!(advice.recommended > Some(0));
+    }
+    let drained = after(&[vec![disabled(0, 0)]], &[], plain());
+    assert_eq!(drained.recommended, Some(0), "{}", said(&drained));
+}
+
+#[test]
+fn addresses_and_numbers_of_machines_are_no_ordinals() {
+    for names in [["ip-10-0-0-12", "ip-10-0-0-57", "ip-10-0-0-200"], ["vm-1041", "vm-1187", "vm-2003"]] {
+        let list: Vec<Value> = names.iter().map(|name| json!({ "host": format!("{name}.ec2.internal:8091"), "capacity": 4, "used": 1 })).collect();
+        let told = ask(&list, json!({ "count": 9, "oldestSeconds": 60 }), plain(), plain());
+        assert_eq!((told.current, told.recommended), (Some(3), Some(3)), "nine fit on nine free slots: {}", said(&told));
+        let counted = after(&[], &list, plain());
+        assert_eq!(counted.current, Some(3), "{}", said(&counted));
+        assert!(codes(&counted).contains(&"NoOrdinals"), "{}", said(&counted));
+    }
+}
+
+#[test]
+fn a_target_of_several_pools_is_lowered_only_for_workers_that_its_count_is_about() {
+    let of = |set: &str, ordinal: u64, used: u64, enabled: bool| json!({ "host": format!("{set}-{ordinal}.mm:8091"), "capacity": 4, "used": used, "enabled": enabled, "category": set.split('_').next() });
+    // two StatefulSets, and the count is of one of them: what is idle is of the other
+    let list = [of("hot", 0, 4, true), of("hot", 1, 4, true), of("cold", 0, 0, true), of("cold", 1, 0, false)];
+    let advice = ask(&list, none(), plain(), json!({ "replicas": { "spec": 2, "ready": 2 } }));
+    assert_eq!(advice.recommended, Some(2), "hot-1 would go with four tasks: {}", said(&advice));
+    assert!(codes(&advice).contains(&"WorkerListIncomplete"));
+    // a pod under two ports is one worker, so the fourth is ready and not in the list
+    let mixed = |ordinal: u64, port: u64, used: u64, enabled: bool, category: &str| json!({ "host": format!("mm-{ordinal}.mm:{port}"), "capacity": 4, "used": used, "enabled": enabled, "category": category });
+    let list = [mixed(0, 8091, 1, true, "a"), mixed(1, 8091, 1, true, "a"), mixed(1, 8191, 0, true, "a"), mixed(2, 8091, 0, false, "b")];
+    let advice = ask(&list, none(), plain(), json!({ "replicas": { "spec": 4, "ready": 4 } }));
+    assert_eq!(advice.recommended, Some(4), "{}", said(&advice));
+}
+
+#[test]
+fn a_pool_that_is_idle_for_long_goes_to_zero_beside_a_busy_one() {
+    let of = |set: &str, ordinal: u64, used: u64, enabled: bool| json!({ "host": format!("{set}-{ordinal}.mm:8091"), "capacity": 4, "used": used, "enabled": enabled, "category": set });
+    let list = [of("batch", 0, 2, true), of("stream", 0, 0, false)];
+    let body = |memory: Value, at: i64| {
+        let snapshot = json!({ "observedAt": ago(-at), "workers": list, "pending": none() });
+        json!({ "kind": "druidWorkers", "now": ago(-at), "replicas": { "spec": 2, "ready": 2 }, "snapshot": snapshot, "memory": memory,
+            "policy": { "min": 0, "idleBeforeZero": "5m", "scaleDown": { "stabilization": "0s" }, "startup": "10s" } })
+    };
+    let mut memory = json!({ "version": 1, "kind": "druidWorkers", "since": NOW });
+    let mut last = None;
+    for minute in 0..12 {
+        let text = serde_json::to_vec(&body(memory, 60 * minute)).expect("a body");
+        let request = loadline::core::request::parse(&text, ago(-60 * minute).parse().expect("a time")).expect("a request");
+        let advice = loadline::core::advise(&request);
+        memory = serde_json::to_value(&advice.memory).expect("a memory");
+        last = Some(advice);
+    }
+    let advice = last.expect("an advice");
+    assert_eq!(advice.recommended, Some(1), "{}", said(&advice));
 }

@@ -318,6 +318,10 @@ reasons! {
         OrdinalTwice (NoOrdinals) { ordinal: Count, category: String } "several workers of {category} have the ordinal {ordinal}, so which one would go is not known: nothing is lowered unless pods drain themselves";
         /// Workers of another category have higher ordinals in the same set.
         OrdinalsShared (NoOrdinals) { category: String } "workers of another category have higher ordinals in the same StatefulSet than those of {category}, and would go first: nothing is lowered unless pods drain themselves";
+        /// More workers are listed than the wanted count is about.
+        WorkersBeyondCount (WorkerListIncomplete) { registered: Workers, wanted: Count } "{registered} registered, {wanted} wanted: which of them that count would take away is not known, and nothing is lowered on it";
+        /// Workers are in the list no more that were not drained.
+        WorkersVanished (WorkerListIncomplete) { registered: Workers, before: Count, within_seconds: Secs } "{registered} registered, {before} within the last {within_seconds}, and those that are gone were not seen drained: a list that shrinks is a fault more often than the truth, and nothing is lowered on it";
         /// MIDAS waits until a raise has arrived, however long.
         MidasWaits (CapacityNotArriving) { target: Count, registered: Count } "MIDAS does nothing before exactly {target} workers are registered after its last raise; {registered} are";
         /// MIDAS's test whether a worker may be disabled.

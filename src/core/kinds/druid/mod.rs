@@ -29,7 +29,7 @@ use self::pool::{Pool, Pools, takes_tasks};
 use crate::core::advice::{Advice, Input, InputState, Part, Unit};
 use crate::core::decide::{Case, Judged, conclude};
 use crate::core::policy::{Policy, PoolInput, Sizing};
-use crate::core::reasons::{Names, PendingTasks, Reason, Slots};
+use crate::core::reasons::{Names, Num, PendingTasks, Reason, Slots};
 use crate::core::request::{Request, Series};
 use crate::core::trust::{self, Trust};
 use crate::core::units::{Count, Timestamp, as_f64};
@@ -54,6 +54,13 @@ pub fn advise(request: &Request, series: &Series<DruidWorkersSnapshot>) -> Advic
         }
         return conclude(&case, &trust, judged, |count, _, _| count);
     };
+    if let Some((before, reason)) = emptied(&case, series, workers) {
+        let mut judged = Judged::begin(&case, series, Unit::Replicas);
+        judged.notices.extend(trust.notices.iter().cloned());
+        judged.hold.push(reason);
+        judged.current = Some(before);
+        return conclude(&case, &trust, judged, |count, _, _| count);
+    }
     if case.policy.druid.sizing == Sizing::Midas {
         return midas::advise(&case, &trust, series, workers, pending);
     }
@@ -74,6 +81,19 @@ pub fn advise(request: &Request, series: &Series<DruidWorkersSnapshot>) -> Advic
 fn usable<'a>(series: &'a Series<DruidWorkersSnapshot>, trust: &Trust) -> Option<(&'a DruidWorkersSnapshot, &'a [Worker], &'a Pending)> {
     let reading = series.latest.as_deref().filter(|_| trust.is_fresh())?;
     Some((reading, reading.workers.as_deref()?, reading.pending.as_ref()?))
+}
+
+/// A list that has become empty where nobody tells the wanted count, and what stood in it before. A new leader of the Overlord
+/// knows no worker for a moment.
+fn emptied(case: &Case<'_>, series: &Series<DruidWorkersSnapshot>, workers: &[Worker]) -> Option<(Count, Reason)> {
+    if !workers.is_empty() || case.spec.is_some() {
+        return None;
+    }
+    let last = series.history.iter().rev().find_map(|reading| reading.workers.as_deref().filter(|workers| !workers.is_empty()));
+    let drained = last.is_some_and(|workers| workers.iter().all(|worker| !worker.enabled && worker.busy() == 0));
+    let listed = last.map(pool::own_count).or_else(|| case.memory?.recommended);
+    let before = listed.filter(|before| *before > 0 && !drained)?;
+    Some((before, Reason::SuddenZero { name: "the list of workers".to_owned(), before: Num(as_f64(before)) }))
 }
 
 fn missing(reading: &DruidWorkersSnapshot) -> Vec<String> {
@@ -107,7 +127,7 @@ fn one_pool(
     let fit = Fit { case: &case, reading, pool, counts: &counts };
     judged.current = Some(counts.current);
     judged.past = past(&fit, series);
-    view.fill(&case, series, &mut judged);
+    view.fill(&case, series, pool, &mut judged);
     inputs(&mut judged, trust, &fit, view.free_slots);
     let mut advice = conclude(&case, trust, judged, |target, reasons, actions| drain::plan(&fit, &view, target, reasons, actions));
     advice.parts = vec![part(&advice, pool)];
@@ -119,22 +139,26 @@ fn one_pool(
 fn many_pools(case: &Case<'_>, trust: &Trust, series: &Series<DruidWorkersSnapshot>, reading: &DruidWorkersSnapshot, pools: &[Pool<'_>]) -> Advice {
     let mut answers = Vec::with_capacity(pools.len());
     let mut foreign = (0, 0);
+    let has_workers = pools.iter().any(|pool| !pool.workers.is_empty());
     for pool in pools {
-        // a category that has no worker, and that the policy does not name, is none that this target can start
-        if pool.workers.is_empty() && case.policy.druid.pools.is_none() {
+        // a category that has no worker beside others that do, and that the policy does not name, is none that this target can
+        // start; where there is no worker at all, nothing tells
+        if has_workers && pool.workers.is_empty() && !pool.takes_unnamed && case.policy.druid.pools.is_none() {
             foreign = (foreign.0 + pool.pending_tasks(), foreign.1 + pool.pending_slots());
             continue;
         }
         let mut memory = case.memory.cloned();
         if let Some(memory) = &mut memory {
-            memory.wishes = memory.parts.get(&pool.category).map(|part| part.wishes.clone()).unwrap_or_default();
+            let part = memory.parts.get(&pool.category).cloned().unwrap_or_default();
+            memory.wishes = part.wishes;
+            memory.last_active_at = part.last_active_at.or(memory.last_active_at);
             // what was recommended for the target tells nothing of one pool
             memory.recommended = None;
         }
         let of_pool = Case { memory: memory.as_ref(), min: 0, ..clone(case) };
         answers.push(one_pool(&of_pool, trust, series, reading, pool, None));
     }
-    let mut advice = total::sum(case, reading, answers);
+    let mut advice = total::sum(case, pools, answers);
     if foreign.1 > 0 {
         advice.reasons.push(Reason::NotPlaceable { tasks: PendingTasks(foreign.0), slots: Slots(foreign.1) });
     }

@@ -225,7 +225,10 @@ impl View {
         for worker in &scene.pool.workers {
             let free = worker.capacity.saturating_sub(worker.busy());
             // one above the upper bound is going to be removed, whatever waits
-            let is_spare = !worker.enabled && worker.rank < scene.case.policy.max.max(scene.case.min) && is_sound(worker, scene.case.now, scene.reading) && scene.counts.may_be_enabled(scene.case, worker);
+            let is_spare = !worker.enabled
+                && worker.rank < scene.case.policy.max.max(scene.case.min)
+                && is_sound(worker, scene.case.now, scene.reading)
+                && scene.counts.may_be_enabled(scene.case, worker);
             if !is_spare || free == 0 || load.is_empty() {
                 continue;
             }
@@ -302,7 +305,7 @@ impl View {
     }
 
     /// Hands over to the decision.
-    pub fn fill(&self, case: &Case<'_>, series: &Series<DruidWorkersSnapshot>, judged: &mut Judged) {
+    pub fn fill(&self, case: &Case<'_>, series: &Series<DruidWorkersSnapshot>, pool: &Pool<'_>, judged: &mut Judged) {
         judged.wish = Some(as_f64(self.wish));
         judged.why.clone_from(&self.why);
         judged.no_lower.extend(self.no_lower.iter().cloned());
@@ -315,11 +318,7 @@ impl View {
             (true, false) => Confidence::Low,
         };
         if self.wish == 0 && case.min == 0 {
-            let quiet = |reading: &DruidWorkersSnapshot| {
-                let used = reading.workers.as_deref().is_some_and(|workers| workers.iter().all(|worker| worker.busy() == 0));
-                used && reading.pending.as_ref().is_some_and(|pending| pending.count == 0)
-            };
-            judged.idle_for(case.idle_seconds(series, quiet), case.policy);
+            judged.idle_for(case.idle_seconds(series, |reading| pool.slots_then(reading) == Some(0)), case.policy);
         }
     }
 }

@@ -5,10 +5,12 @@
 //! ordinals, an ordinal that stands twice, workers of another category above in the same set), that is said, and
 //! nothing is lowered unless pods drain themselves.
 //!
+//! Numbers at the end of host names that lie far above the number of workers are those of machines, not ordinals.
+//!
 //! A pod that is listed under two ports is one worker: it came back on another one, and Druid still knows both.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Deref;
 
 use super::{DEFAULT_CATEGORY, DruidWorkersSnapshot, Pending, PendingTask, Streaming, Worker};
@@ -66,8 +68,14 @@ pub struct Pools<'a> {
 /// `StatefulSet` of fewer would not have that one.
 #[must_use]
 pub fn own_count(workers: &[Worker]) -> Count {
+    let listed = workers.len() as Count;
     let highest = workers.iter().filter_map(Worker::ordinal).max().map_or(0, |ordinal| ordinal.saturating_add(1));
-    highest.max(workers.len() as Count)
+    if are_ordinals(highest, listed) { highest.max(listed) } else { listed }
+}
+
+/// False for numbers so far above the count of workers that they cannot be ordinals of one set.
+const fn are_ordinals(highest: Count, listed: Count) -> bool {
+    highest <= listed.saturating_mul(2).saturating_add(10)
 }
 
 /// Each pod once. Of one that is listed under several ports all work counts, and the largest capacity.
@@ -95,7 +103,10 @@ fn pods(workers: &[Worker]) -> (Vec<Cow<'_, Worker>>, Vec<String>) {
 }
 
 fn merge(into: &mut Worker, other: &Worker) {
-    let used = into.busy().saturating_add(other.busy());
+    let known: HashSet<String> = into.tasks.iter().flatten().map(|task| task.id.clone()).collect();
+    // the same task under both ports is one
+    let (again, new): (Vec<_>, Vec<_>) = other.tasks.iter().flatten().cloned().partition(|task| known.contains(&task.id));
+    let used = into.busy().saturating_add(other.busy()).saturating_sub(again.len() as Count);
     // what takes tasks is what a step has to reach
     if other.enabled && !into.enabled {
         into.host.clone_from(&other.host);
@@ -107,8 +118,8 @@ fn merge(into: &mut Worker, other: &Worker) {
     into.used = used;
     into.parallel_index_used = Some(into.parallel_index_used.unwrap_or(0).saturating_add(other.parallel_index_used.unwrap_or(0)));
     into.availability_groups.extend(other.availability_groups.iter().cloned());
-    into.tasks = into.tasks.take().zip(other.tasks.clone()).map(|(mut tasks, others)| {
-        tasks.extend(others);
+    into.tasks = into.tasks.take().filter(|_| other.tasks.is_some()).map(|mut tasks| {
+        tasks.extend(new);
         tasks
     });
 }
@@ -237,11 +248,17 @@ impl<'a> Pool<'a> {
         Some(slots.saturating_add(unlisted))
     }
 
+    /// Its workers in an earlier reading; `None` where that had no list.
+    #[must_use]
+    pub fn then<'r>(&self, reading: &'r DruidWorkersSnapshot) -> Option<Vec<&'r Worker>> {
+        let workers = reading.workers.as_deref()?;
+        Some(workers.iter().filter(|worker| worker.category.as_deref().unwrap_or(DEFAULT_CATEGORY) == self.category).collect())
+    }
+
     /// How many of its workers an earlier reading listed; `None` where it had no list.
     #[must_use]
     pub fn listed_then(&self, reading: &DruidWorkersSnapshot) -> Option<Count> {
-        let workers = reading.workers.as_deref()?;
-        Some(workers.iter().filter(|worker| worker.category.as_deref().unwrap_or(DEFAULT_CATEGORY) == self.category).count() as Count)
+        Some(self.then(reading)?.len() as Count)
     }
 
     /// Slots of a typical worker: the capacity that most have, the smaller one of a tie.
@@ -289,9 +306,12 @@ fn rank(pools: &mut [Pool<'_>]) {
             }
         }
     }
+    let all = || pools.iter().flat_map(|pool| &pool.workers);
+    let highest = all().filter_map(|worker| worker.ordinal()).max().map_or(0, |ordinal| ordinal.saturating_add(1));
+    let are_numbered = are_ordinals(highest, all().count() as Count);
     for (index, pool) in pools.iter_mut().enumerate() {
         pool.workers.sort_by_key(|worker| (worker.ordinal(), worker.capacity));
-        let nameless = pool.workers.iter().filter(|worker| worker.ordinal().is_none()).count() as Count;
+        let nameless = pool.workers.iter().filter(|worker| worker.ordinal().is_none() || !are_numbered).count() as Count;
         let double = pool.workers.windows(2).find_map(|pair| match pair {
             [one, other] if one.ordinal() == other.ordinal() => one.ordinal(),
             _ => None,

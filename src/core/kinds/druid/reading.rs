@@ -154,7 +154,10 @@ impl Worker {
     fn named_ordinal(&self) -> Option<(&str, Count)> {
         let label = self.host.split(['.', ':']).next()?;
         let (name, digits) = label.rsplit_once('-')?;
-        if name.is_empty() || digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        // `ip-10-0-0-12` is the address of a machine
+        let is_address = name.rsplit('-').take(3).filter(|part| is_number(part)).count() == 3;
+        if name.is_empty() || !is_number(digits) || is_address {
             return None;
         }
         Some((name, digits.parse().ok()?))

@@ -3,10 +3,10 @@
 //! What nobody tells of a single pool is told of the target: the wanted count, the ready pods, those that start. So a
 //! raise first takes what is starting, and nothing is lowered while workers are missing from the list.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::DruidWorkersSnapshot;
-use super::pool::own_count;
+use super::pool::{Pool, own_count};
+use super::{DruidWorkersSnapshot, Worker};
 use crate::core::advice::{Action, ActionKind, Advice, Direction, Limit, Outcome, Unit};
 use crate::core::decide::{Case, Judged, conclude};
 use crate::core::memory::{PartMemory, Wishes};
@@ -17,7 +17,7 @@ use crate::core::trust::Trust;
 use crate::core::units::{Amount, Count};
 
 /// The answer for the target from those of its pools.
-pub fn sum(case: &Case<'_>, reading: &DruidWorkersSnapshot, answers: Vec<Advice>) -> Advice {
+pub fn sum(case: &Case<'_>, pools: &[Pool<'_>], answers: Vec<Advice>) -> Advice {
     let (mut more, mut less): (Count, Count) = (0, 0);
     let mut parts = BTreeMap::new();
     let mut total: Option<Advice> = None;
@@ -27,7 +27,10 @@ pub fn sum(case: &Case<'_>, reading: &DruidWorkersSnapshot, answers: Vec<Advice>
         less = less.saturating_add(from.saturating_sub(to));
         advice.actions.retain(|action| action.action != ActionKind::Scale);
         if let Some(part) = advice.parts.first() {
-            parts.insert(part.id.clone(), PartMemory { wishes: advice.memory.wishes.clone(), ..PartMemory::default() });
+            parts.insert(
+                part.id.clone(),
+                PartMemory { wishes: advice.memory.wishes.clone(), last_active_at: advice.memory.last_active_at, ..PartMemory::default() },
+            );
         }
         total = Some(match total {
             None => advice,
@@ -40,7 +43,7 @@ pub fn sum(case: &Case<'_>, reading: &DruidWorkersSnapshot, answers: Vec<Advice>
         let trust = Trust { observed_at: None, age_seconds: None, doubts: Vec::new(), notices: Vec::new() };
         return conclude(case, &trust, judged, |count, _, _| count);
     };
-    settle(case, reading, &mut total, more, less);
+    settle(case, &Listed::of(case, pools), &mut total, more, less);
     total.reasons.dedup();
     total.bounds.min = case.min;
     total.bounds.max = case.policy.max;
@@ -49,15 +52,50 @@ pub fn sum(case: &Case<'_>, reading: &DruidWorkersSnapshot, answers: Vec<Advice>
     total
 }
 
+/// The workers of all pools against the count that is wanted of the target. A pod that is listed twice is one.
+struct Listed {
+    /// The wanted count; what the list stands for where it is not told.
+    current: Count,
+    /// Workers within it.
+    registered: Count,
+    /// Workers that it cannot be about: of a rank that it has not, or of several sets that are more than it.
+    beyond: Count,
+}
+
+impl Listed {
+    fn of(case: &Case<'_>, pools: &[Pool<'_>]) -> Self {
+        let seats = || pools.iter().flat_map(|pool| &pool.workers);
+        let all = seats().count() as Count;
+        let replicas = &case.request.replicas;
+        let Some(spec) = replicas.spec else {
+            let workers: Vec<Worker> = seats().map(|seat| Worker::clone(seat)).collect();
+            let current = own_count(&workers).saturating_add(replicas.starting.unwrap_or(0));
+            return Self { current, registered: all, beyond: 0 };
+        };
+        let sets: BTreeSet<&str> = seats().filter_map(|seat| seat.set()).collect();
+        // of one set the ordinal tells which are within the count
+        let beyond = if sets.len() == 1 {
+            seats().filter(|seat| seat.ordinal().is_some_and(|ordinal| ordinal >= spec)).count() as Count
+        } else {
+            all.saturating_sub(spec)
+        };
+        Self { current: spec, registered: all.saturating_sub(beyond), beyond }
+    }
+}
+
 /// The count of the target: the present one, more and less of what its pools ask for, within its bounds.
-fn settle(case: &Case<'_>, reading: &DruidWorkersSnapshot, total: &mut Advice, more: Count, less: Count) {
+fn settle(case: &Case<'_>, listed: &Listed, total: &mut Advice, more: Count, less: Count) {
     let replicas = &case.request.replicas;
-    let registered = reading.workers.as_deref().map_or(0, |workers| workers.len() as Count);
-    let own = reading.workers.as_deref().map_or(0, own_count);
-    let current = replicas.spec.unwrap_or_else(|| own.saturating_add(replicas.starting.unwrap_or(0)));
+    let Listed { current, registered, beyond } = *listed;
     let missing = current.saturating_sub(registered);
     let wanted = current.saturating_add(more).saturating_sub(less);
     let mut told = wanted;
+    if beyond > 0 && less > 0 {
+        // the wanted count is not one of all these workers: which of them it would take away is not known
+        total.actions.retain(|action| action.action != ActionKind::DisableWorker);
+        told = current.saturating_add(more);
+        total.reasons.insert(0, Reason::WorkersBeyondCount { registered: Workers(registered.saturating_add(beyond)), wanted: current });
+    }
     if missing > 0 {
         // those that are missing may be starting, for a pool that nobody tells: they are neither bought twice nor given up
         // nor is a worker drained for a count that does not fall
@@ -89,7 +127,7 @@ fn settle(case: &Case<'_>, reading: &DruidWorkersSnapshot, total: &mut Advice, m
         total.outcome = Outcome::Change;
         let message = format!("set the count from {current} to {told}");
         total.actions.insert(0, Action { to: Some(told), ..Action::new(ActionKind::Scale, message) });
-    } else if missing > 0 {
+    } else if missing > 0 || (beyond > 0 && less > 0) {
         total.outcome = Outcome::Hold;
     } else if total.outcome == Outcome::Change && less == 0 {
         total.outcome = Outcome::Keep;

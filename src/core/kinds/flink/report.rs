@@ -149,7 +149,7 @@ pub fn remember(case: &Case<'_>, judged: &mut Judged, job: &FlinkJobSnapshot, fi
         let kept = before.and_then(|part| part.advised).filter(|_| window.rescale_seconds.is_some());
         let advised = if decision.parallelism == vertex.parallelism { kept } else { Some(decision.parallelism) };
         let (wishes, capacities) = (std::mem::take(&mut decision.wishes), std::mem::take(&mut decision.capacities));
-        let part = PartMemory { wishes, effect: decision.effect, capacities, delayed: decision.delayed.take(), advised };
+        let part = PartMemory { wishes, effect: decision.effect, capacities, delayed: decision.delayed.take(), advised, last_active_at: None };
         if part != PartMemory::default() {
             parts.insert(vertex.id.clone(), part);
         }
