@@ -222,6 +222,23 @@ async fn a_list_of_supervisors_that_fails_is_missing_and_one_that_is_forbidden_i
 }
 
 #[tokio::test]
+async fn pending_tasks_are_of_the_category_whose_workers_alone_may_take_them() {
+    // recorded: noop tasks may run on workers of the category stream only; slots of the other category are free
+    let snapshot = read(recorded("33.0.0/categories", "indexer.")).await.expect("a reading");
+    let tasks = snapshot.pending.expect("pending").tasks.expect("tasks");
+    assert_eq!(tasks.iter().map(|task| task.category.as_deref()).collect::<Vec<_>>(), [Some("stream"), Some("stream")]);
+}
+
+#[tokio::test]
+async fn an_idle_supervisor_keeps_no_slots_and_taskcount_is_no_more_than_its_partitions() {
+    let list =
+        |state: &str, count: u64| format!(r#"[{{"id":"orders","state":"{state}","spec":{{"type":"kafka","spec":{{"ioConfig":{{"taskCount":{count}}}}}}}}}]"#);
+    assert!(read(with("supervisor", 200, &list("IDLE", 2))).await.expect("a reading").streaming.is_empty());
+    let many = read(with("supervisor", 200, &list("RUNNING", 40))).await.expect("a reading");
+    assert_eq!(many.streaming[0].task_count, 12, "it reads twelve partitions");
+}
+
+#[tokio::test]
 async fn a_task_that_publishes_says_nothing_of_how_long_it_still_takes() {
     // Druid counts down half an hour for it, of which it needs seconds
     let snapshot = read(recorded("33.0.0/supervisor-publishing", "indexer.")).await.expect("a reading");

@@ -26,7 +26,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::core::kinds::DruidWorkersSnapshot;
 use crate::core::kinds::druid::{Phase, RunningTask, Streaming, Worker};
-use crate::core::units::Amount;
+use crate::core::units::{Amount, Count};
 use crate::engine::clock;
 use crate::engine::source::{BoxFuture, FailureKind, Reading, Snapshot, Source, SourceError};
 use crate::sources::http::{Client, Session};
@@ -35,10 +35,10 @@ use self::sight::Sight;
 use self::wire::{Groups, Supervisor};
 
 /// Supervisors whose status is asked for; of the others the rollover and the phases of the tasks stay unknown.
-const MAX_STATUSES: usize = 50;
+const MAX_STATUSES: usize = 1000;
 
 /// Questions for a status at a time.
-const STATUSES_AT_A_TIME: usize = 4;
+const STATUSES_AT_A_TIME: usize = 8;
 
 /// The time for all of them: they must not cost the reading that they only add to.
 const STATUSES_TIME: Duration = Duration::from_secs(2);
@@ -61,7 +61,7 @@ impl DruidSource {
     async fn reading(&self) -> Result<Reading, SourceError> {
         let session = self.client.session();
         let observed_at = clock::now();
-        let pending = wire::pending(&session.get("/druid/indexer/v1/pendingTasks").await?, clock::now())?;
+        let mut pending = wire::pending(&session.get("/druid/indexer/v1/pendingTasks").await?, clock::now())?;
         let mut workers = wire::workers(&wire::accept_workers(session.ask("/druid/indexer/v1/workers").await?)?)?;
         let (config, waiting, supervisors, ()) = tokio::join!(
             session.get("/druid/indexer/v1/worker"),
@@ -69,20 +69,30 @@ impl DruidSource {
             session.get("/druid/indexer/v1/supervisor?full"),
             self.look(&session, &workers)
         );
-        let select_strategy = config.and_then(|answer| wire::select_strategy(&answer)).inspect_err(|error| left_out("worker", error)).ok();
+        let placement = config.and_then(|answer| wire::placement(&answer)).inspect_err(|error| left_out("worker", error)).ok();
         let waiting_count = waiting.and_then(|answer| wire::count(&answer)).inspect_err(|error| left_out("waitingTasks", error)).ok();
         let supervisors = supervisors.and_then(|answer| wire::supervisors(&answer)).inspect_err(|error| left_out("supervisor", error));
         let missing = missing(supervisors.as_ref().err(), self.sight.is_partial());
         let known = statuses(&session, supervisors.unwrap_or_default()).await;
         refine(&mut workers, &known);
+        if let Some(placement) = &placement {
+            for task in pending.tasks.iter_mut().flatten() {
+                task.category = task.task_type.as_deref().and_then(|kind| placement.category(kind, task.data_source.as_deref()));
+            }
+        }
+        let streaming = |(supervisor, groups): (Supervisor, Option<Groups>)| {
+            // its id is that of its data source, unless its spec says otherwise
+            let category = placement.as_ref().and_then(|placement| placement.category(&supervisor.task_type, Some(&supervisor.streaming.supervisor)));
+            with_status(Streaming { category, ..supervisor.streaming }, groups.as_ref())
+        };
         let snapshot = DruidWorkersSnapshot {
             observed_at: Some(observed_at),
             received_at: Some(clock::now()),
             workers: Some(workers),
             pending: Some(pending),
             waiting_count,
-            select_strategy,
-            streaming: known.into_iter().map(|(supervisor, groups)| with_rollover(supervisor.streaming, groups.as_ref())).collect(),
+            select_strategy: placement.as_ref().map(|placement| placement.strategy.clone()),
+            streaming: known.into_iter().map(streaming).collect(),
             missing,
             ..DruidWorkersSnapshot::default()
         };
@@ -142,8 +152,10 @@ async fn status(session: &Session, id: &str) -> Result<Groups, SourceError> {
     wire::status(&session.get(&path).await?)
 }
 
-fn with_rollover(streaming: Streaming, groups: Option<&Groups>) -> Streaming {
-    Streaming { rollover_in_seconds: groups.and_then(Groups::rollover), ..streaming }
+/// With what its status tells: when its tasks hand over, and that there are no more groups than partitions.
+fn with_status(streaming: Streaming, groups: Option<&Groups>) -> Streaming {
+    let most = groups.and_then(|groups| groups.partitions).unwrap_or(Count::MAX);
+    Streaming { rollover_in_seconds: groups.and_then(Groups::rollover), task_count: streaming.task_count.min(most), ..streaming }
 }
 
 /// Tells the running tasks what their supervisors know: type, phase and the seconds left. The phase of a streaming

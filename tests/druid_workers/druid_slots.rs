@@ -239,7 +239,7 @@ fn a_hand_over_that_is_due_keeps_its_slots_and_no_more() {
 fn an_unknown_hand_over_blocks_lowering_and_raises_nothing() {
     let unknown = json!({ "snapshot": { "streaming": [stream(Value::Null, Value::Null)] } });
     assert_eq!(ask(&workers(&[4, 4]), none(), plain(), unknown.clone()).recommended, Some(2));
-    let advice = ask(&[worker(0, 1), disabled(1, 0)], none(), plain(), unknown);
+    let advice = ask(&[worker(0, 4), disabled(1, 0)], none(), json!({ "headroomRatio": 1.0 }), unknown);
     assert_eq!((advice.recommended, advice.outcome), (Some(2), Outcome::Hold));
     assert!(codes(&advice).contains(&"RolloverReserve"));
 }

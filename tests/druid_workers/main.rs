@@ -7,3 +7,4 @@ mod asking;
 mod druid_lowering;
 mod druid_midas_defects;
 mod druid_slots;
+mod druid_streams;

@@ -67,9 +67,22 @@ fn an_overlord_that_was_never_configured_spreads_tasks_equally() {
     for (body, name) in
         [("null", "equalDistribution"), ("", "equalDistribution"), (r#"{"type":"default","selectStrategy":{"type":"fillCapacity"}}"#, "fillCapacity")]
     {
-        assert_eq!(wire::select_strategy(&ok(body)).expect(name), name);
+        assert_eq!(wire::placement(&ok(body)).expect(name).strategy, name);
     }
-    assert!(wire::select_strategy(&ok("[1]")).is_err());
+    assert!(wire::placement(&ok("[1]")).is_err());
+}
+
+#[test]
+fn a_strong_category_is_the_only_one_that_may_take_a_task_and_a_weak_one_is_not() {
+    let of = |strong: bool| {
+        let map = r#"{"index_kafka":{"defaultCategory":"stream","categoryAffinity":{"orders":"hot"}},"compact":{"defaultCategory":null}}"#;
+        let body = format!(r#"{{"selectStrategy":{{"type":"fillCapacityWithCategorySpec","workerCategorySpec":{{"strong":{strong},"categoryMap":{map}}}}}}}"#);
+        let placement = wire::placement(&Answer::of(200, body)).expect("a placement");
+        [("index_kafka", "orders"), ("index_kafka", "other"), ("compact", "orders"), ("index", "orders")]
+            .map(|(kind, source)| placement.category(kind, Some(source)))
+    };
+    assert_eq!(of(true), [Some("hot".to_owned()), Some("stream".to_owned()), None, None]);
+    assert_eq!(of(false), [None, None, None, None]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Fields that are not needed are not read, and new ones do no harm. A pending task has the status `RUNNING`: only the
 //! list that it is in tells. `queueInsertionTime` is often the epoch, so ages are taken from `createdTime`.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde::Deserialize;
 
@@ -58,9 +58,42 @@ struct WorkerConfig {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Strategy {
     #[serde(rename = "type")]
     name: String,
+    worker_category_spec: Option<CategorySpec>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CategorySpec {
+    category_map: Option<HashMap<String, CategoryConfig>>,
+    strong: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CategoryConfig {
+    default_category: Option<String>,
+    category_affinity: Option<HashMap<String, String>>,
+}
+
+/// How the Overlord places tasks.
+#[derive(Default)]
+pub(super) struct Placement {
+    /// The type of its strategy.
+    pub(super) strategy: String,
+    categories: HashMap<String, CategoryConfig>,
+}
+
+impl Placement {
+    /// The only category of workers that may take a task. `None` where others may too: a weak category is a preference.
+    pub(super) fn category(&self, task_type: &str, data_source: Option<&str>) -> Option<String> {
+        let config = self.categories.get(task_type)?;
+        let by_source = || config.category_affinity.as_ref()?.get(data_source?);
+        by_source().or(config.default_category.as_ref()).cloned()
+    }
 }
 
 /// The error of a worker list that cannot be had.
@@ -161,9 +194,13 @@ pub(super) fn count(answer: &Answer) -> Result<Count, SourceError> {
 }
 
 /// How the Overlord chooses workers. `null` means that it was never told, and an empty answer the same.
-pub(super) fn select_strategy(answer: &Answer) -> Result<String, SourceError> {
+pub(super) fn placement(answer: &Answer) -> Result<Placement, SourceError> {
     let config: Option<WorkerConfig> = if answer.bytes.is_empty() { None } else { answer.json()? };
-    Ok(config.and_then(|config| config.select_strategy).map_or_else(|| DEFAULT_STRATEGY.to_owned(), |strategy| strategy.name))
+    let Some(strategy) = config.and_then(|config| config.select_strategy) else {
+        return Ok(Placement { strategy: DEFAULT_STRATEGY.to_owned(), ..Placement::default() });
+    };
+    let strong = strategy.worker_category_spec.filter(|spec| spec.strong == Some(true));
+    Ok(Placement { strategy: strategy.name, categories: strong.and_then(|spec| spec.category_map).unwrap_or_default() })
 }
 
 #[derive(Deserialize)]
@@ -174,7 +211,7 @@ struct SupervisorRow {
     spec: Option<Spec>,
 }
 
-/// A streaming supervisor that is not suspended.
+/// A streaming supervisor that is neither suspended nor idle.
 #[derive(Debug, PartialEq)]
 pub(super) struct Supervisor {
     pub(super) task_type: String,
@@ -190,7 +227,9 @@ pub(super) fn supervisors(answer: &Answer) -> Result<Vec<Supervisor>, SourceErro
 impl SupervisorRow {
     fn streaming(self) -> Option<Supervisor> {
         let spec = self.spec?;
-        let suspended = self.suspended == Some(true) || spec.suspended == Some(true) || self.state.as_deref() == Some("SUSPENDED");
+        // one that is idle has no tasks and starts none before something arrives
+        let rests = matches!(self.state.as_deref(), Some("SUSPENDED" | "IDLE"));
+        let suspended = self.suspended == Some(true) || spec.suspended == Some(true) || rests;
         let task_type = match spec.kind.as_deref()? {
             kind @ ("kafka" | "kinesis" | "rabbit" | "pubsub") => format!("index_{kind}"),
             _ => return None,
@@ -220,6 +259,7 @@ struct Status {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Payload {
+    partitions: Option<Count>,
     active_tasks: Option<Vec<Group>>,
     publishing_tasks: Option<Vec<Group>>,
 }
@@ -237,6 +277,7 @@ pub(super) type Left = (String, Option<f64>);
 /// The tasks of a supervisor.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Groups {
+    pub(super) partitions: Option<Count>,
     pub(super) active: Vec<Left>,
     pub(super) publishing: Vec<Left>,
 }
@@ -245,7 +286,7 @@ pub(super) struct Groups {
 pub(super) fn status(answer: &Answer) -> Result<Groups, SourceError> {
     let Status { payload } = answer.json()?;
     let all = |groups: Option<Vec<Group>>| groups.unwrap_or_default().into_iter().map(|group| (group.id, group.remaining_seconds)).collect();
-    Ok(Groups { active: all(payload.active_tasks), publishing: all(payload.publishing_tasks) })
+    Ok(Groups { partitions: payload.partitions.filter(|count| *count > 0), active: all(payload.active_tasks), publishing: all(payload.publishing_tasks) })
 }
 
 impl Groups {

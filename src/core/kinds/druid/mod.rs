@@ -18,6 +18,7 @@ mod need;
 mod packing;
 mod pool;
 mod reading;
+mod streams;
 mod total;
 
 pub use self::reading::*;

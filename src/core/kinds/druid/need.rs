@@ -6,6 +6,7 @@ use super::drain::enable;
 use super::fit::{self, Fit};
 use super::packing::{Bin, Load};
 use super::pool::{Pool, Seat, is_sound, takes_tasks};
+use super::streams;
 use crate::core::advice::{Action, ActionKind, Confidence};
 use crate::core::decide::{Case, Judged};
 use crate::core::reasons::{FreeSlots, MoreWorkers, Names, Num, PendingTasks, Reason, Secs, Slots, StartingSlots, WorkerSize, Workers};
@@ -81,7 +82,7 @@ impl View {
         let aged = load.slots();
         let reserve = view.reserve(&scene).saturating_add(view.next_tasks(&scene));
         load.add_plain(reserve);
-        view.held = used.saturating_add(reserve);
+        view.held = used.saturating_add(reserve).saturating_add(streams::not_yet_there(pool));
         let asked = load.slots();
         load.sort();
         load.place(&mut enabled);
@@ -154,6 +155,11 @@ impl View {
         let (mut due, mut unknown): ((Count, Vec<String>), (Count, Vec<String>)) = Default::default();
         for stream in &scene.pool.streams {
             let slots = stream.stop_task_count.unwrap_or(stream.task_count).min(stream.task_count).saturating_mul(stream.replicas);
+            // those that are pending already are asked for as what they are
+            let slots = slots.saturating_sub(streams::pending_of(scene.pool, stream));
+            if slots == 0 {
+                continue;
+            }
             let into = match stream.rollover_in_seconds.map(Amount::get) {
                 Some(seconds) if seconds > soon => continue,
                 Some(_) => &mut due,
@@ -209,6 +215,10 @@ impl View {
     /// Old tasks that wait while there is room for them: buying would not help.
     fn fault(&mut self, scene: &Scene<'_, '_>, pending: Count, unplaced: Count) {
         let oldest = scene.pool.oldest_seconds.unwrap_or(0.0);
+        // with an affinity the data source decides which workers may take a task, and that is not in the reading
+        if scene.reading.select_strategy.as_deref().is_some_and(|strategy| strategy.contains("Affinity")) {
+            return;
+        }
         if pending > 0 && unplaced == 0 && oldest >= ASSIGNMENT_SECONDS {
             self.why.push(Reason::AssignmentFault { pending: Slots(pending), free: FreeSlots(self.free_slots), oldest_seconds: Secs(oldest) });
             self.actions.push(Action::new(

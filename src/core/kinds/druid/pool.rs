@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Deref;
 
-use super::{DEFAULT_CATEGORY, DruidWorkersSnapshot, Pending, PendingTask, Streaming, Worker};
+use super::{DEFAULT_CATEGORY, DruidWorkersSnapshot, Pending, PendingTask, Streaming, Worker, streams};
 use crate::core::policy::{DruidPolicy, PoolInput};
 use crate::core::reasons::{Names, PendingTasks, Reason, Workers};
 use crate::core::units::{Amount, Count, Timestamp, seconds_between};
@@ -182,7 +182,7 @@ impl<'a> Pool<'a> {
         unnamed.takes_unnamed = true;
         for stream in &reading.streaming {
             // a stream of a category that is not this target's is not this target's either
-            let name = stream.category.clone().or_else(|| runs_in(stream, &named)).unwrap_or_else(|| fallback.clone());
+            let name = stream.category.clone().or_else(|| runs_in(stream, &reading.streaming, &named)).unwrap_or_else(|| fallback.clone());
             if let Some(pool) = named.get_mut(&name) {
                 pool.streams.push(stream);
             }
@@ -279,14 +279,11 @@ impl<'a> Pool<'a> {
 }
 
 /// The pool on whose workers tasks of a stream run, where one of their ids tells: `index_kafka_orders_...`.
-fn runs_in(stream: &Streaming, pools: &BTreeMap<String, Pool<'_>>) -> Option<String> {
+fn runs_in(stream: &Streaming, streams: &[Streaming], pools: &BTreeMap<String, Pool<'_>>) -> Option<String> {
     if pools.len() < 2 {
         return None;
     }
-    let is_of_stream = |id: &str| {
-        let rest = ["index_kafka_", "index_kinesis_", "index_rabbit_", "index_pubsub_"].iter().find_map(|kind| id.strip_prefix(kind));
-        rest.and_then(|rest| rest.strip_prefix(stream.supervisor.as_str())).is_some_and(|rest| rest.starts_with('_'))
-    };
+    let is_of_stream = |id: &str| streams::owner(streams.iter(), id).is_some_and(|owner| owner.supervisor == stream.supervisor);
     let runs = |pool: &Pool<'_>| pool.workers.iter().filter_map(|worker| worker.tasks.as_ref()).flatten().any(|task| is_of_stream(&task.id));
     pools.iter().find(|(_, pool)| runs(pool)).map(|(name, _)| name.clone())
 }

@@ -1,0 +1,53 @@
+//! What streaming supervisors need of their workers, and which of them may take what.
+
+use serde_json::{Value, json};
+
+use crate::asking::*;
+
+fn stream(name: &str, tasks: u64, rollover: u64) -> Value {
+    json!({ "supervisor": name, "taskCount": tasks, "rolloverInSeconds": rollover })
+}
+
+#[test]
+fn successors_that_are_pending_are_not_asked_for_twice() {
+    let publishing =
+        |first: u64| -> Vec<Value> { (first..first + 4).map(|n| json!({ "id": format!("index_kafka_o_old_{n}"), "phase": "publishing" })).collect() };
+    let list = [over(worker(0, 4), json!({ "tasks": publishing(0) })), over(worker(1, 4), json!({ "tasks": publishing(4) }))];
+    let waiting: Vec<Value> = (0..8).map(|n| json!({ "id": format!("index_kafka_o_new_{n}"), "type": "index_kafka" })).collect();
+    let pending = json!({ "count": 8, "oldestSeconds": 30, "tasks": waiting });
+    let advice = ask(&list, pending, plain(), json!({ "snapshot": { "streaming": [stream("o", 8, 0)] } }));
+    assert_eq!(advice.recommended, Some(4), "eight publish and eight follow them: {}", said(&advice));
+}
+
+#[test]
+fn what_a_spec_asks_for_is_kept_before_it_is_pending_and_not_bought() {
+    let streaming = json!({ "snapshot": { "streaming": [stream("o", 12, 3000)] } });
+    let kept = ask(&workers(&[1, 0, 0, 0]), none(), json!({ "headroomRatio": 1.0 }), streaming.clone());
+    assert_eq!(kept.wanted, Some(3), "twelve tasks take three workers: {}", said(&kept));
+    let bought = ask(&workers(&[1, 0]), none(), plain(), streaming);
+    assert_eq!(bought.recommended, Some(2), "{}", said(&bought));
+    // whose tasks run is told by their ids: those of `o_2` are not those of `o`
+    let others: Vec<Value> = (0..4).map(|n| json!({ "id": format!("index_kafka_o_2_ab_{n}"), "phase": "reading" })).collect();
+    let list = [over(worker(0, 4), json!({ "tasks": others })), over(worker(1, 0), json!({ "tasks": [] })), over(worker(2, 0), json!({ "tasks": [] }))];
+    let two = json!({ "snapshot": { "streaming": [stream("o", 4, 3000), stream("o_2", 4, 3000)] } });
+    let advice = ask(&list, none(), json!({ "headroomRatio": 1.0 }), two);
+    assert_eq!(advice.wanted, Some(2), "{}", said(&advice));
+}
+
+#[test]
+fn from_no_worker_at_all_a_task_with_a_category_is_started_for_like_any_other() {
+    let task = |id: &str, category: Value| json!({ "id": id, "category": category });
+    for list in [json!([task("a", json!("hot")), task("b", json!("hot"))]), json!([task("a", json!("hot")), task("b", Value::Null)])] {
+        let pending = json!({ "count": 2, "oldestSeconds": 60, "tasks": list });
+        let advice = ask(&[], pending, json!({ "min": 0, "slotsPerWorker": 4 }), plain());
+        assert!(advice.recommended > Some(0), "{}", said(&advice));
+    }
+}
+
+#[test]
+fn with_an_affinity_free_slots_are_not_said_to_be_a_fault() {
+    let pending = || json!({ "count": 2, "oldestSeconds": 600 });
+    let fault =
+        |strategy: &str| codes(&ask(&workers(&[4, 0]), pending(), plain(), json!({ "snapshot": { "selectStrategy": strategy } }))).contains(&"AssignmentFault");
+    assert_eq!([fault("fillCapacity"), fault("fillCapacityWithAffinity")], [true, false]);
+}
