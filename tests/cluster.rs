@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use loadline::core::advice::Advice;
+use loadline::core::cluster::{Peer, relate};
 use loadline::core::policy::PolicyInput;
-use loadline::core::request::{Kind, Readings, Replicas};
+use loadline::core::request::{Kind, Readings, Replicas, parse};
 use loadline::core::units::Timestamp;
 use loadline::engine::source::{BoxFuture, Reading, ReplicaSource, Snapshot, Source, SourceError};
 use loadline::engine::store::Store;
@@ -183,4 +184,32 @@ async fn what_was_learnt_of_the_others_stands_in_the_question() {
     let Readings::DruidSupervisor(series) = &request("orders").readings else { unreachable!("a supervisor") };
     assert_eq!(series.latest.as_ref().and_then(|latest| latest.worker_slots?.coming), Some(4));
     cluster.engine.stop().await;
+}
+
+#[test]
+fn slots_that_are_there_are_not_coming_as_well_whoever_lists_the_workers() {
+    let now: Timestamp = "2026-11-30T10:00:00Z".parse().expect("a time");
+    let ask = |body: Value| parse(&serde_json::to_vec(&body).expect("a body"), now).expect("a question");
+    let list: Vec<Value> = ["main", "other"]
+        .iter()
+        .flat_map(|pool| (0..5).map(move |n| json!({ "host": format!("{pool}-{n}:8091"), "capacity": 4, "used": 2, "category": pool })))
+        .collect();
+    // two targets on one Overlord, each with its own pool; one of them is to grow by two workers
+    let workers = |pool: &str, pending: u64| {
+        let tasks: Vec<Value> = (0..pending).map(|n| json!({ "id": format!("t{n}"), "category": pool })).collect();
+        ask(json!({ "kind": "druidWorkers", "now": now, "replicas": { "spec": 5, "ready": 5 }, "policy": { "max": 20, "pools": { pool: {} } },
+            "snapshot": { "observedAt": now, "workers": list, "pending": { "count": pending, "oldestSeconds": 60, "tasks": tasks } } }))
+    };
+    let coming = |pending: u64| {
+        let requests = [workers("main", 0), workers("other", pending)];
+        let answers: Vec<Advice> = requests.iter().map(loadline::core::advise).collect();
+        let peers: Vec<Peer<'_>> = requests.iter().zip(&answers).map(|(request, advice)| Peer { request, advice }).collect();
+        let mut question =
+            ask(json!({ "kind": "druidSupervisor", "now": now, "snapshot": { "observedAt": now, "workerSlots": { "total": 40, "usedByOthers": 12 } } }));
+        relate(&mut question.readings, &peers);
+        let Readings::DruidSupervisor(series) = &question.readings else { unreachable!("a supervisor") };
+        series.latest.as_ref().and_then(|latest| latest.worker_slots?.coming)
+    };
+    assert_eq!(coming(0), None);
+    assert_eq!(coming(18), Some(8), "ten slots are free, and eight tasks take two workers");
 }

@@ -3,7 +3,7 @@
 
 #![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use loadline::core::advice::{Advice, Outcome};
+use loadline::core::advice::{ActionKind, Advice, Outcome};
 use loadline::core::request::parse;
 use proptest::collection::vec;
 use proptest::option::of;
@@ -166,10 +166,12 @@ proptest! {
     }
 
     #[test]
-    fn a_worker_that_runs_something_is_never_among_those_that_go(workers in workers(), pending in 0u64..40, extra in 0u64..3) {
+    fn a_worker_that_runs_something_or_is_given_tasks_is_never_among_those_that_go(workers in workers(), pending in 0u64..40, extra in 0u64..3, least in 0u64..4, more in 0u64..30, stream in of((1u64..20, of(0u64..2000)))) {
         let spec = workers.len() as u64 + extra;
-        let body = json!({ "kind": "druidWorkers", "replicas": { "spec": spec, "ready": workers.len() }, "snapshot": { "workers": workers, "pending": { "count": pending } },
-            "policy": { "min": 0, "max": 30, "scaleDown": { "stabilization": "0s" }, "idleBeforeZero": "0s" } });
+        let streaming: Vec<Value> = stream.into_iter().map(|(tasks, left)| json!({ "supervisor": "orders", "taskCount": tasks, "rolloverInSeconds": left })).collect();
+        let body = json!({ "kind": "druidWorkers", "replicas": { "spec": spec, "ready": workers.len() },
+            "snapshot": { "workers": workers, "pending": { "count": pending, "oldestSeconds": 60 }, "streaming": streaming },
+            "policy": { "min": least, "max": (least + more).max(1), "scaleDown": { "stabilization": "0s" }, "idleBeforeZero": "0s" } });
         let advice = advise(&body);
         well_formed(&advice)?;
         let recommended = advice.recommended.expect("a count");
@@ -177,6 +179,12 @@ proptest! {
             let goes = ordinal as u64 >= recommended;
             prop_assert!(!goes || (worker["used"] == json!(0) && worker["enabled"] == json!(false)), "worker {ordinal} of {body:#} goes at {recommended}");
         }
+        let told = |kind: ActionKind| advice.actions.iter().filter(move |action| action.action == kind).filter_map(|action| action.worker.as_ref()?.ordinal).collect::<Vec<_>>();
+        let (enabled, disabled) = (told(ActionKind::EnableWorker), told(ActionKind::DisableWorker));
+        prop_assert!(enabled.iter().all(|ordinal| *ordinal < recommended), "{enabled:?} of {body:#} at {recommended}");
+        // whatever becomes of the calls to enable, as many as the minimum still take tasks
+        let taking = workers.iter().filter(|worker| worker["enabled"] == json!(true)).count();
+        prop_assert!(disabled.is_empty() || (taking - disabled.len()) as u64 >= least, "{disabled:?} of {body:#}");
     }
 
     #[test]

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use super::advice::Advice;
-use super::kinds::druid::Worker;
+use super::kinds::druid::{DEFAULT_CATEGORY, Worker};
 use super::kinds::{DruidSupervisorSnapshot, DruidWorkersSnapshot};
 use super::reasons::LimitCode;
 use super::request::{Readings, Request};
@@ -62,17 +62,33 @@ fn before_slots(advice: &Advice) -> Option<Count> {
 
 fn workers(reading: &mut DruidSupervisorSnapshot, peers: &[Peer<'_>]) {
     let Some(slots) = &mut reading.worker_slots else { return };
-    let promised = peers.iter().filter_map(promised).fold(0, Count::saturating_add);
-    // workers that have registered since are in the total already
-    slots.coming = Some(promised.saturating_sub(slots.total)).filter(|coming| *coming > 0);
+    let coming = peers.iter().filter_map(coming).fold(0, Count::saturating_add);
+    // workers that have registered since are in the total already; all targets of a cluster list the same workers
+    let listed = peers.iter().filter_map(open_slots).max().unwrap_or(0);
+    let arrived = if coming > 0 { slots.total.saturating_sub(listed) } else { 0 };
+    slots.coming = Some(coming.saturating_sub(arrived)).filter(|coming| *coming > 0);
 }
 
-/// Slots of the workers that a target has and is advised to have.
-fn promised(peer: &Peer<'_>) -> Option<Count> {
+/// Slots of the workers that a target is advised to have and has not yet. Of a target with pools only their workers are its
+/// own.
+fn coming(peer: &Peer<'_>) -> Option<Count> {
+    let policy = &peer.request.policy.druid;
+    let is_own = |worker: &&Worker| {
+        let category = worker.category.as_deref().unwrap_or(DEFAULT_CATEGORY);
+        policy.pools.as_ref().is_none_or(|pools| pools.iter().any(|(name, _)| name == category))
+    };
+    let own: Vec<&Worker> = listed(peer)?.iter().filter(is_own).collect();
+    let more = peer.advice.recommended?.saturating_sub(own.len() as Count);
+    let each = own.iter().map(|worker| worker.capacity).min().or(policy.slots_per_worker)?;
+    Some(more.saturating_mul(each))
+}
+
+/// Slots of the workers that take tasks, in the newest reading of a target.
+fn open_slots(peer: &Peer<'_>) -> Option<Count> {
+    Some(listed(peer)?.iter().filter(|worker| worker.enabled).fold(0, |sum: Count, worker| sum.saturating_add(worker.capacity)))
+}
+
+fn listed<'a>(peer: &Peer<'a>) -> Option<&'a [Worker]> {
     let Readings::DruidWorkers(series) = &peer.request.readings else { return None };
-    let workers = series.latest.as_ref()?.workers.as_ref()?;
-    let there = workers.iter().filter(|worker| worker.enabled).fold(0, |sum: Count, worker| sum.saturating_add(worker.capacity));
-    let more = peer.advice.recommended?.saturating_sub(workers.len() as Count);
-    let each = workers.iter().map(|worker: &Worker| worker.capacity).min().or(peer.request.policy.druid.slots_per_worker)?;
-    Some(there.saturating_add(more.saturating_mul(each)))
+    series.latest.as_ref()?.workers.as_deref()
 }

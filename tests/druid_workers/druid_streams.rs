@@ -51,3 +51,35 @@ fn with_an_affinity_free_slots_are_not_said_to_be_a_fault() {
         |strategy: &str| codes(&ask(&workers(&[4, 0]), pending(), plain(), json!({ "snapshot": { "selectStrategy": strategy } }))).contains(&"AssignmentFault");
     assert_eq!([fault("fillCapacity"), fault("fillCapacityWithAffinity")], [true, false]);
 }
+
+#[test]
+fn slots_that_are_free_and_of_no_use_are_explained() {
+    let with = |list: &[Value], task: Value, more: Value| {
+        let pending = json!({ "count": 1, "oldestSeconds": 90, "tasks": [over(json!({ "id": "t" }), task)] });
+        said(&ask(list, pending, plain(), more))
+    };
+    let group = |ordinal, used| over(worker(ordinal, used), json!({ "availabilityGroups": ["g"] }));
+    for (text, expected) in [
+        (with(&[group(0, 3), group(1, 1)], json!({ "availabilityGroup": "g" }), plain()), "same availability group"),
+        (with(&workers(&[3, 3, 3]), json!({ "requiredCapacity": 3 }), plain()), "more slots than any worker has free"),
+        (
+            with(
+                &[over(worker(0, 2), json!({ "parallelIndexUsed": 2 }))],
+                json!({ "type": "index_parallel" }),
+                json!({ "snapshot": { "parallelIndexTaskSlotRatio": 0.5 } }),
+            ),
+            "index_parallel tasks may take no more",
+        ),
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    let never = json!({ "snapshot": { "parallelIndexTaskSlotRatio": 0.25 } });
+    let text = with(&workers(&[0]), json!({ "type": "index_parallel", "requiredCapacity": 2 }), never);
+    assert!(text.contains("not placeable on any worker"), "no worker of this size may take it: {text}");
+}
+
+#[test]
+fn workers_without_slots_are_not_said_to_be_missing() {
+    let advice = ask(&[over(worker(0, 0), json!({ "capacity": 0 }))], json!({ "count": 5, "oldestSeconds": 60 }), plain(), plain());
+    assert!(said(&advice).contains("have no slots"), "{}", said(&advice));
+}

@@ -267,6 +267,8 @@ reasons! {
         LagBetweenThresholds (InsideBand) { readings: Count, above: Share, below: Share } "of {readings} readings {above} lie above the upper and {below} below the lower threshold, too few for a step";
         /// An idle supervisor is left alone.
         SupervisorIdle (Idle) { supervisor: String } "{supervisor} is idle: its stream is silent, and it goes on by itself when records come";
+        /// Slots are free, and what waits cannot have them.
+        FreeSlotsUnfit (PendingTasks) { free: FreeSlots, why: Names } "{free}, of which what is left can have none: {why}";
         /// Supervisors are going to need more slots.
         SupervisorsNext (PendingTasks) { slots: Slots, supervisors: Names } "{slots} more for the tasks that {supervisors} should have next";
         /// A supervisor does not run.
@@ -281,13 +283,15 @@ reasons! {
         /// A shard is far behind the others.
         HotShard (HotPartition) { partition: String, lag_seconds: Secs, others_at_most_seconds: Secs } "partition {partition} is {lag_seconds} behind, the others at most {others_at_most_seconds}: more tasks will not help";
         /// Tasks of a supervisor hand over.
-        TasksPublishing (PublishingTasks) { supervisor: String, tasks: Count } "{tasks} tasks of {supervisor} are publishing their segments: they hand over before anything is changed";
+        TasksPublishing (PublishingTasks) { supervisor: String, tasks: Tasks } "publishing their segments: {tasks} of {supervisor}, which hand over before anything is changed";
+        /// Groups hand over a few at a time, so that some always publish.
+        GroupsPublishing (PublishingTasks) { supervisor: String, tasks: Tasks } "publishing their segments: {tasks} of {supervisor}, a few groups at a time; a raise need not wait for them, and a cut does";
         /// A change needs more slots than there are for a while.
         HandOverSlots (RolloverReserve) { needed: Count, available: Count }
             "while the old tasks publish the change takes up to {needed} slots, and {available} can be had: the new ones may wait for them";
         /// More tasks are wanted than there are slots for.
         SlotsShort (PendingTasks) { tasks: Count, copies: Count, needed: Count, available: Count, short: Count }
-            "{tasks} tasks with {copies} copies each need {needed} slots and {available} can be had: more workers are needed, with {short} slots";
+            "{tasks} tasks at {copies} per task group need {needed} slots and {available} can be had: that takes workers with {short} more, or fewer tasks";
         /// A vertex has to process more than it can at the aimed utilization.
         VertexDemand (DemandAboveCapacity) { name: String, parallelism: Count, target_per_second: Rate, capacity_per_second: Rate, target_utilization: Share, needed: Num }
             "{name} has to process {target_per_second} and can do {capacity_per_second} at parallelism {parallelism}; at {target_utilization} busy that needs {needed}";

@@ -86,6 +86,7 @@ impl View {
         let asked = load.slots();
         load.sort();
         load.place(&mut enabled);
+        let obstacles = load.obstacles(&enabled);
         let apart = view.apart(&scene, asked);
         if apart == 0 {
             view.fault(&scene, aged, load.slots());
@@ -93,12 +94,16 @@ impl View {
         let again = view.reenable(&scene, &mut load);
         let starting = view.starting(&scene, &mut load);
         if let Some(capacity) = capacity {
-            let (tasks, slots) = load.take_larger(capacity);
+            let (tasks, slots) = load.take_larger(capacity, ratio);
             view.not_placeable(tasks, slots);
         }
         let is_met = load.is_empty() && apart == 0;
         if asked > 0 {
             view.upwards(&scene, load, apart, [aged, again, starting]);
+        }
+        if !obstacles.is_empty() && view.free_slots > 0 {
+            let why = Names(obstacles.into_iter().map(str::to_owned).collect());
+            view.why.push(Reason::FreeSlotsUnfit { free: FreeSlots(view.free_slots), why });
         }
         view.needed = fit::smallest(&scene.fit(), view.held);
         if is_met && waiting == 0 && view.needed < counts.current {
@@ -286,6 +291,11 @@ impl View {
                 let detail = "no worker has been seen and slotsPerWorker is not given, so one worker is started to learn its slots".to_owned();
                 self.why.push(Reason::CapacityUnknown { detail });
                 1
+            }
+            None if counts.registered > 0 => {
+                let detail = "the workers that are registered have no slots and slotsPerWorker is not given, so no more are asked for".to_owned();
+                self.why.push(Reason::CapacityUnknown { detail });
+                0
             }
             None => {
                 let detail = "no worker has registered yet and slotsPerWorker is not given, so no more are asked for before one has".to_owned();

@@ -129,17 +129,40 @@ impl<'a> Load<'a> {
         }
     }
 
+    /// Why what is left does not go into bins that have room: nothing where they have none.
+    #[must_use]
+    pub fn obstacles(&self, bins: &[Bin]) -> Vec<&'static str> {
+        let open = || bins.iter().filter(|bin| bin.free > 0);
+        let mut found = Vec::new();
+        for task in self.special.iter().filter(|_| open().next().is_some()) {
+            let obstacle = if open().all(|bin| bin.free < task.slots) {
+                "a task needs more slots than any worker has free"
+            } else if task.parallel && open().all(|bin| bin.parallel_free < task.slots) {
+                "index_parallel tasks may take no more of any worker"
+            } else if task.group.is_some() {
+                "a task of the same availability group runs wherever there is room"
+            } else {
+                "what a task needs is not free on one worker"
+            };
+            if !found.contains(&obstacle) {
+                found.push(obstacle);
+            }
+        }
+        found
+    }
+
     /// True when nothing is left.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.plain == 0 && self.special.is_empty()
     }
 
-    /// Takes out the tasks that are larger than a worker of `capacity` slots: how many, and their slots.
-    pub fn take_larger(&mut self, capacity: Count) -> (Count, Count) {
+    /// Takes out the tasks that no empty worker of `capacity` slots could take: how many, and their slots.
+    pub fn take_larger(&mut self, capacity: Count, ratio: Option<f64>) -> (Count, Count) {
         let mut larger: (Count, Count) = (0, 0);
+        let empty = Bin::empty(capacity, ratio);
         self.special.retain(|task| {
-            let fits = task.slots <= capacity;
+            let fits = empty.takes(task);
             if !fits {
                 larger = (larger.0 + 1, larger.1.saturating_add(task.slots));
             }
@@ -154,7 +177,7 @@ impl<'a> Load<'a> {
         if capacity == 0 {
             return 0;
         }
-        self.take_larger(capacity);
+        self.take_larger(capacity, ratio);
         let mut bins: Vec<Bin> = Vec::new();
         let mut full = 0;
         for task in &self.special {

@@ -26,7 +26,7 @@ use super::super::advice::{Action, ActionKind, Advice, Input, InputState, Unit};
 use super::super::decide::{Case, Judged, conclude};
 use super::super::memory::{CapacitySeen, CounterSeen};
 use super::super::policy::Policy;
-use super::super::reasons::{Maybe, Names, Num, Rate, Reason, Secs, Share};
+use super::super::reasons::{Maybe, Names, Num, Rate, Reason, Secs, Share, Tasks};
 use super::super::request::{Request, Series};
 use super::super::trust::{self, Trust};
 use super::super::units::{Amount, Count, Known, as_f64, ceil_count, seconds_between};
@@ -120,12 +120,16 @@ fn state(case: &Case<'_>, reading: &DruidSupervisorSnapshot, trust: &Trust, judg
     let publishing = reading.publishing_tasks.unwrap_or(0);
     let short = reading.reading_tasks.zip(reading.expected_tasks()).filter(|(running, expected)| running < expected);
     if publishing > 0 {
-        let reason = Reason::TasksPublishing { supervisor: name(reading), tasks: publishing };
+        let (supervisor, tasks) = (name(reading), Tasks(publishing));
         // groups that hand over a few at a time always publish somewhere: that blocks no raise while all the others read
-        if reading.rolls() && short.is_none() { judged.no_lower.push(reason) } else { judged.hold.push(reason) }
+        if reading.rolls() && short.is_none() {
+            judged.no_lower.push(Reason::GroupsPublishing { supervisor, tasks });
+        } else {
+            judged.hold.push(Reason::TasksPublishing { supervisor, tasks });
+        }
     }
     if let Some((running, total)) = short {
-        judged.hold.push(Reason::TasksNotRunning { running, total: crate::core::reasons::Tasks(total) });
+        judged.hold.push(Reason::TasksNotRunning { running, total: Tasks(total) });
         if let (Some(slots), Some(tasks)) = (reading.worker_slots.filter(|slots| slots.available() < total), reading.task_count) {
             judged.notices.push(slots_short(reading, slots, tasks, total));
         }
@@ -322,7 +326,8 @@ fn inputs(trust: &Trust, demand: &Demand<'_>, judged: &mut Judged) {
         add("capacityPerReplicaPerSecond", Some(capacity.per_task), age, state);
     }
     if let Some(slots) = demand.reading.worker_slots {
-        add("availableSlots", Some(as_f64(slots.available())), age, InputState::Fresh);
+        let state = if slots.used_by_others.is_some() { InputState::Fresh } else { InputState::Assumed };
+        add("availableSlots", Some(as_f64(slots.available())), age, state);
     }
 }
 
