@@ -178,7 +178,7 @@ async fn what_was_learnt_of_the_others_stands_in_the_question() {
     for name in ["workers", "orders"] {
         let asked = request(name);
         let body = serde_json::to_vec(&asked.body()).expect("a body");
-        let again = loadline::core::request::parse(&body, asked.now).expect("a valid question");
+        let again = parse(&body, asked.now).expect("a valid question");
         assert_eq!(loadline::core::advise(&again).recommended, cluster.advice(name).recommended, "{name}");
     }
     let Readings::DruidSupervisor(series) = &request("orders").readings else { unreachable!("a supervisor") };

@@ -183,11 +183,9 @@ fn one_is_one_in_every_sentence() {
 
 /// A question without a wanted count, after readings of these lists half a minute apart.
 fn after(earlier: &[Vec<Value>], now: &[Value], more: Value) -> Advice {
-    let history: Vec<Value> = earlier
-        .iter()
-        .enumerate()
-        .map(|(index, list)| json!({ "observedAt": ago(30 * (earlier.len() - index) as i64), "workers": list, "pending": none() }))
-        .collect();
+    let mut history: Vec<Value> =
+        (1..).zip(earlier.iter().rev()).map(|(back, list)| json!({ "observedAt": ago(30 * back), "workers": list, "pending": none() })).collect();
+    history.reverse();
     let snapshot = json!({ "observedAt": NOW, "workers": now, "pending": none() });
     let body =
         json!({ "kind": "druidWorkers", "now": NOW, "snapshot": snapshot, "history": history, "policy": { "min": 0, "scaleDown": { "stabilization": "0s" } } });
@@ -260,14 +258,14 @@ fn a_pool_that_is_idle_for_long_goes_to_zero_beside_a_busy_one() {
             "policy": { "min": 0, "idleBeforeZero": "5m", "scaleDown": { "stabilization": "0s" }, "startup": "10s" } })
     };
     let mut memory = json!({ "version": 1, "kind": "druidWorkers", "since": NOW });
-    let mut last = None;
+    let mut advised = None;
     for minute in 0..12 {
         let text = serde_json::to_vec(&body(memory, 60 * minute)).expect("a body");
         let request = loadline::core::request::parse(&text, ago(-60 * minute).parse().expect("a time")).expect("a request");
         let advice = loadline::core::advise(&request);
         memory = serde_json::to_value(&advice.memory).expect("a memory");
-        last = Some(advice);
+        advised = Some(advice);
     }
-    let advice = last.expect("an advice");
+    let advice = advised.expect("an advice");
     assert_eq!(advice.recommended, Some(1), "{}", said(&advice));
 }

@@ -122,6 +122,12 @@ fn flink(job: &FlinkJobSnapshot, say: &mut dyn FnMut(String, String)) {
             for (part, value) in [("max", max), ("avg", avg), ("min", min)] {
                 ratio(say, || format!("vertices[{index}].{name}.{part}"), value);
             }
+            let (max, avg, min) = (max.map(Amount::get), avg.map(Amount::get), min.map(Amount::get));
+            for (part, value, bound) in [("avg", avg, max), ("min", min, avg.or(max))] {
+                if let Some((value, bound)) = value.zip(bound).filter(|(value, bound)| *value > *bound + 1e-6) {
+                    say(format!("vertices[{index}].{name}.{part}"), format!("{value} is above {bound}: expected min <= avg <= max"));
+                }
+            }
         }
     }
     for (index, vertex) in job.vertices.iter().enumerate() {

@@ -72,9 +72,9 @@ impl Listed {
             let current = own_count(&workers).saturating_add(replicas.starting.unwrap_or(0));
             return Self { current, registered: all, beyond: 0 };
         };
-        let sets: BTreeSet<&str> = seats().filter_map(|seat| seat.set()).collect();
+        let names: BTreeSet<&str> = seats().filter_map(|seat| seat.set()).collect();
         // of one set the ordinal tells which are within the count
-        let beyond = if sets.len() == 1 {
+        let beyond = if names.len() == 1 {
             seats().filter(|seat| seat.ordinal().is_some_and(|ordinal| ordinal >= spec)).count() as Count
         } else {
             all.saturating_sub(spec)

@@ -56,7 +56,9 @@ impl Slots {
         let used = slots.needed(job.vertices.iter().map(|vertex| vertex.parallelism));
         let per_task_manager = job.slots_per_task_manager.filter(|slots| *slots > 0);
         let (unit, current) = match per_task_manager {
-            Some(slots) => (Unit::TaskManagers, spec.or(job.task_managers).or_else(|| (used > 0).then(|| used.div_ceil(slots)))),
+            Some(slots) => {
+                (Unit::TaskManagers, spec.or(job.task_managers.filter(|count| *count > 0 || used == 0)).or_else(|| (used > 0).then(|| used.div_ceil(slots))))
+            }
             None => (Unit::Slots, (used > 0).then_some(used)),
         };
         slots = Self { unit, current, used, per_task_manager, ..slots };
