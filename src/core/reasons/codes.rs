@@ -291,7 +291,10 @@ reasons! {
             "while the old tasks publish the change takes up to {needed} slots, and {available} can be had: the new ones may wait for them";
         /// More tasks are wanted than there are slots for.
         SlotsShort (PendingTasks) { tasks: Count, copies: Count, needed: Count, available: Count, short: Count }
-            "{tasks} tasks at {copies} per task group need {needed} slots and {available} can be had: that takes workers with {short} more, or fewer tasks";
+            "{tasks} tasks with {copies} copies each need {needed} slots and {available} can be had: more workers are needed, with {short} slots";
+        /// Tasks that there are have no slots.
+        TasksWithoutSlots (PendingTasks) { tasks: Count, copies: Count, needed: Count, available: Count, short: Count }
+            "{tasks} tasks with {copies} copies each need {needed} slots and {available} can be had: the others wait for {short} more, or for fewer tasks";
         /// A vertex has to process more than it can at the aimed utilization.
         VertexDemand (DemandAboveCapacity) { name: String, parallelism: Count, target_per_second: Rate, capacity_per_second: Rate, target_utilization: Share, needed: Num }
             "{name} has to process {target_per_second} and can do {capacity_per_second} at parallelism {parallelism}; at {target_utilization} busy that needs {needed}";

@@ -131,7 +131,8 @@ fn state(case: &Case<'_>, reading: &DruidSupervisorSnapshot, trust: &Trust, judg
     if let Some((running, total)) = short {
         judged.hold.push(Reason::TasksNotRunning { running, total: Tasks(total) });
         if let (Some(slots), Some(tasks)) = (reading.worker_slots.filter(|slots| slots.available() < total), reading.task_count) {
-            judged.notices.push(slots_short(reading, slots, tasks, total));
+            let available = slots.available();
+            judged.notices.push(Reason::TasksWithoutSlots { tasks, copies: reading.copies(), needed: total, available, short: total - available });
         }
     }
 }
@@ -298,14 +299,10 @@ fn more_workers(reading: &DruidSupervisorSnapshot, advice: &mut Advice) {
     use super::super::reasons::LimitCode;
     let (Some(limit), Some(slots)) = (advice.limits.iter().find(|limit| limit.code == LimitCode::WorkerSlots), reading.worker_slots) else { return };
     let needed = limit.from.saturating_mul(reading.copies());
-    let short = needed.saturating_sub(slots.available());
-    advice.reasons.push(slots_short(reading, slots, limit.from, needed));
-    advice.actions.push(Action::new(ActionKind::Investigate, format!("add workers with {short} more task slots: the tasks that are wanted have no place")));
-}
-
-fn slots_short(reading: &DruidSupervisorSnapshot, slots: WorkerSlots, tasks: Count, needed: Count) -> Reason {
     let available = slots.available();
-    Reason::SlotsShort { tasks, copies: reading.copies(), needed, available, short: needed.saturating_sub(available) }
+    let short = needed.saturating_sub(available);
+    advice.reasons.push(Reason::SlotsShort { tasks: limit.from, copies: reading.copies(), needed, available, short });
+    advice.actions.push(Action::new(ActionKind::Investigate, format!("add workers with {short} more task slots: the tasks that are wanted have no place")));
 }
 
 fn inputs(trust: &Trust, demand: &Demand<'_>, judged: &mut Judged) {
