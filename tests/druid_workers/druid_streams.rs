@@ -23,7 +23,7 @@ fn successors_that_are_pending_are_not_asked_for_twice() {
 fn what_a_spec_asks_for_is_kept_before_it_is_pending_and_not_bought() {
     let streaming = json!({ "snapshot": { "streaming": [stream("o", 12, 3000)] } });
     let kept = ask(&workers(&[1, 0, 0, 0]), none(), json!({ "headroomRatio": 1.0 }), streaming.clone());
-    assert_eq!(kept.wanted, Some(3), "twelve tasks take three workers: {}", said(&kept));
+    assert_eq!((kept.wanted, kept.active), (Some(3), Some(true)), "twelve tasks take three workers: {}", said(&kept));
     let bought = ask(&workers(&[1, 0]), none(), plain(), streaming);
     assert_eq!(bought.recommended, Some(2), "{}", said(&bought));
     // whose tasks run is told by their ids: those of `o_2` are not those of `o`
@@ -45,11 +45,17 @@ fn from_no_worker_at_all_a_task_with_a_category_is_started_for_like_any_other() 
 }
 
 #[test]
-fn with_an_affinity_free_slots_are_not_said_to_be_a_fault() {
+fn where_more_than_free_slots_decides_they_are_not_said_to_be_a_fault() {
     let pending = || json!({ "count": 2, "oldestSeconds": 600 });
     let fault =
         |strategy: &str| codes(&ask(&workers(&[4, 0]), pending(), plain(), json!({ "snapshot": { "selectStrategy": strategy } }))).contains(&"AssignmentFault");
-    assert_eq!([fault("fillCapacity"), fault("fillCapacityWithAffinity")], [true, false]);
+    assert_eq!(["fillCapacity", "equalDistribution"].map(fault), [true, true]);
+    assert_eq!(["fillCapacityWithAffinity", "fillCapacityWithCategorySpec", "javascript"].map(fault), [false; 3]);
+    // the only category that may take them is known
+    let task = json!({ "id": "t", "category": "_default_worker_category" });
+    let named = json!({ "count": 1, "oldestSeconds": 600, "tasks": [task] });
+    let advice = ask(&workers(&[4, 0]), named, plain(), json!({ "snapshot": { "selectStrategy": "fillCapacityWithCategorySpec" } }));
+    assert!(codes(&advice).contains(&"AssignmentFault"), "{}", said(&advice));
 }
 
 #[test]

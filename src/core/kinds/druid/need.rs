@@ -82,7 +82,9 @@ impl View {
         let aged = load.slots();
         let reserve = view.reserve(&scene).saturating_add(view.next_tasks(&scene));
         load.add_plain(reserve);
-        view.held = used.saturating_add(reserve).saturating_add(streams::not_yet_there(pool));
+        let not_yet_there = streams::not_yet_there(pool);
+        view.held = used.saturating_add(reserve).saturating_add(not_yet_there);
+        view.is_active |= counts.current > 0 && not_yet_there > 0;
         let asked = load.slots();
         load.sort();
         load.place(&mut enabled);
@@ -220,8 +222,10 @@ impl View {
     /// Old tasks that wait while there is room for them: buying would not help.
     fn fault(&mut self, scene: &Scene<'_, '_>, pending: Count, unplaced: Count) {
         let oldest = scene.pool.oldest_seconds.unwrap_or(0.0);
-        // with an affinity the data source decides which workers may take a task, and that is not in the reading
-        if scene.reading.select_strategy.as_deref().is_some_and(|strategy| strategy.contains("Affinity")) {
+        // where more than free slots decides who may take a task, free slots prove nothing
+        let is_plain = scene.reading.select_strategy.as_deref().is_none_or(|strategy| matches!(strategy, "fillCapacity" | "equalDistribution"));
+        let is_placed = scene.pool.unlisted == 0 && scene.pool.tasks.iter().all(|task| task.category.is_some());
+        if !is_plain && !is_placed {
             return;
         }
         if pending > 0 && unplaced == 0 && oldest >= ASSIGNMENT_SECONDS {

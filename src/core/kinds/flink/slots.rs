@@ -19,8 +19,9 @@ use crate::core::policy::{Direction, Policy, QuotaExceeded};
 use crate::core::reasons::LimitCode;
 use crate::core::units::{Amount, Count, Duration, as_f64};
 
-/// A raise fills a `TaskManager` only as far as this share of the capacity from which on less would be asked for.
-const FILL_BELOW: f64 = 0.85;
+/// A raise fills a `TaskManager` only as far as this share of the capacity from which on less would be asked for: the load may
+/// fall by a quarter before what was filled is taken back.
+const FILL_BELOW: f64 = 0.75;
 
 /// The job's slots now.
 pub struct Slots {

@@ -96,7 +96,9 @@ fn by_rates(case: &Case<'_>, demand: &Demand<'_>, judged: &mut Judged, arrival: 
     let current = judged.current.unwrap_or(0);
     let estimates = usize::from(matches!(capacity.source, Source::Declared | Source::Estimated))
         + if capacity.source == Source::LowerBound { 2 } else { 0 }
-        + usize::from(demand.arrival.at_least || demand.arrival.estimated);
+        + usize::from(demand.arrival.at_least || demand.arrival.estimated)
+        // what others use of the slots is taken for nothing where nobody tells
+        + usize::from(demand.reading.worker_slots.is_some_and(|slots| slots.used_by_others.is_none()));
     judged.confidence = match (estimates, judged.one_shot) {
         (0, false) => Confidence::High,
         (0, true) | (1, _) => Confidence::Medium,
