@@ -190,21 +190,27 @@ impl Drained {
         count.map_or(0, |count| format!("{count:.0}").parse().unwrap())
     }
 
-    /// Each worker that was removed had been disabled before and had nothing left to do; gives how many there were.
-    pub fn removals_are_clean(&self) -> usize {
+    /// Workers that were removed, and what was wrong with that: each had been disabled before and had nothing left to do, as
+    /// far as it could be asked.
+    pub fn removals(&self) -> (usize, Vec<String>) {
         let performed = self.performed();
         let kept = self.lab.kept();
-        let mut removals = 0;
+        let (mut removals, mut faults) = (0, Vec::new());
         for stopping in kept.iter().filter(|line| line["action"] == "stopping") {
             let at: Timestamp = stopping["at"].as_str().unwrap().parse().unwrap();
             let worker = format!("/druid-mm-{}.", stopping["ordinal"]);
             let last = performed.iter().rfind(|line| line.at < at && line.accepted && line.request.contains(&worker));
-            assert_eq!(last.map(|line| line.action.as_str()), Some("disableWorker"), "{stopping} was not disabled before: {performed:?}");
-            assert_eq!(stopping["tasks"], Value::Array(Vec::new()), "{stopping} had tasks");
+            if last.map(|line| line.action.as_str()) != Some("disableWorker") {
+                faults.push(format!("{stopping} was not disabled before"));
+            }
+            // on a busy machine an answer may not come in time
+            if stopping["tasks"].as_array().is_some_and(|tasks| !tasks.is_empty()) {
+                faults.push(format!("{stopping} had tasks"));
+            }
             removals += 1;
         }
-        assert!(!kept.iter().any(|line| line["how"] == "grace is over"), "a worker did not end in time: {kept:?}");
-        removals
+        faults.extend(kept.iter().filter(|line| line["how"] == "grace is over").map(|line| format!("{line} did not end in time")));
+        (removals, faults)
     }
 }
 

@@ -24,7 +24,8 @@ async fn a_pool_grows_under_bursts_and_is_drained_after_them_without_a_lost_task
     drained.until("the pool is at its minimum", Duration::from_secs(180), Look::at_minimum).await;
 
     assert_eq!(drained.lost().await, Vec::<String>::new());
-    let removals = drained.removals_are_clean();
+    let (removals, faults) = drained.removals();
+    assert_eq!(faults, Vec::<String>::new());
     assert!(removals as u64 >= MOST - MIN, "only {removals} workers were removed");
     let performed = drained.performed();
     assert!(performed.iter().all(|line| line.accepted), "a call was refused: {performed:?}");
