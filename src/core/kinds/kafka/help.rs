@@ -223,36 +223,41 @@ pub fn delays(case: &Case<'_>, reading: &KafkaGroupSnapshot, judged: &mut Judged
 }
 
 /// The smallest count from `wish` upwards whose busiest member, by the real assignment at the present count and by the
-/// worst that counting partitions allows at another, stays at or below `limit` records per second.
+/// worst that counting partitions allows at another, stays at or below `limit` records per second. What no replica can
+/// read alone (`overloaded`) is not spread by another one, and does not count.
 #[must_use]
-pub fn by_skew(reading: &KafkaGroupSnapshot, lag: &Lag<'_>, flows: &Flows, current: Count, wish: Count, limit: f64) -> Option<(Count, f64)> {
-    let mut rates: Vec<f64> = flows.parts.iter().map(|flow| flow.arrival).collect::<Option<Vec<f64>>>()?;
+pub fn by_skew(
+    reading: &KafkaGroupSnapshot,
+    lag: &Lag<'_>,
+    flows: &Flows,
+    overloaded: &[usize],
+    current: Count,
+    wish: Count,
+    limit: f64,
+) -> Option<(Count, f64)> {
+    let rates: Vec<f64> = flows.parts.iter().map(|flow| flow.arrival).collect::<Option<Vec<f64>>>()?;
     if rates.is_empty() || wish == 0 || reading.kind() == GroupType::Share || reading.stream_tasks().is_some() {
         return None;
     }
-    let actual = |count: Count| {
-        let mut members: std::collections::BTreeMap<&str, f64> = std::collections::BTreeMap::new();
-        for (part, rate) in lag.parts.iter().zip(&rates) {
-            *members.entry(part.reading.member.as_deref().filter(|_| count == current)?).or_default() += rate.min(limit);
-        }
-        members.into_values().reduce(f64::max)
-    };
-    let now = actual(current);
-    // what no replica can read is not spread by another one
-    rates.sort_by(|a, b| b.total_cmp(a));
+    let rate = |place: usize| if overloaded.contains(&place) { 0.0 } else { rates.get(place).copied().unwrap_or(0.0) };
+    let mut members: std::collections::BTreeMap<Option<&str>, f64> = std::collections::BTreeMap::new();
+    for (place, part) in lag.parts.iter().enumerate() {
+        *members.entry(part.reading.member.as_deref()).or_default() += rate(place);
+    }
+    let is_assigned = !members.contains_key(&None);
+    let now = members.into_values().reduce(f64::max).filter(|_| is_assigned);
+    let mut falling: Vec<f64> = (0..rates.len()).map(rate).collect();
+    falling.sort_by(|a, b| b.total_cmp(a));
+    let worst = |held: Count| falling.iter().take(usize::try_from(held).unwrap_or(usize::MAX)).sum::<f64>();
     let parts = rates.len() as Count;
     let mut count = wish.min(parts);
-    let first = worst(&rates, parts.div_ceil(count), limit);
+    let first = worst(parts.div_ceil(count));
     loop {
         let held = parts.div_ceil(count);
-        let busiest = if count == current { now } else { None }.unwrap_or_else(|| worst(&rates, held, limit));
+        let busiest = now.filter(|_| count == current).unwrap_or_else(|| worst(held));
         if busiest <= limit * (1.0 + 1e-9) || held <= 1 {
             return (count > wish).then_some((count, first));
         }
         count = parts.div_ceil(held - 1);
     }
-}
-
-fn worst(rates: &[f64], held: Count, limit: f64) -> f64 {
-    rates.iter().take(usize::try_from(held).unwrap_or(usize::MAX)).map(|rate| rate.min(limit)).sum()
 }

@@ -154,6 +154,12 @@ impl<'a> Lag<'a> {
         self.topics.iter().any(|topic| topic.records_per_offset.is_none() && topic.cleanup_policy.as_deref().is_some_and(|policy| policy.contains("compact")))
     }
 
+    /// True where offsets are more than records, whether or not it is known by how much.
+    #[must_use]
+    pub fn is_compacted(&self) -> bool {
+        self.topics.iter().any(|topic| topic.cleanup_policy.as_deref().is_some_and(|policy| policy.contains("compact")))
+    }
+
     /// Partitions without a commit.
     pub fn uncommitted(&self) -> impl Iterator<Item = &Part<'a>> {
         self.parts.iter().filter(|part| part.basis == Basis::NoCommit)

@@ -12,6 +12,7 @@ use super::lag::{Lag, Part};
 use super::window::{Flows, quiet_seconds};
 use crate::core::decide::Case;
 use crate::core::sizing::capacity::{self, Capacity, Source, Worked};
+use crate::core::sizing::rate::Load;
 use crate::core::units::{Count, Known, as_f64};
 
 /// Below this busy share a capacity worked out from it is a wild guess.
@@ -26,6 +27,8 @@ pub struct Demand {
     pub backlog: Option<f64>,
     /// Records that arrive per second and count.
     pub arrival: Option<f64>,
+    /// Of these, and of what waits, what no count of replicas can read.
+    pub beyond: (f64, f64),
     /// Records that are read per second.
     pub served: Option<f64>,
     /// What one replica can do.
@@ -79,9 +82,17 @@ impl Demand {
         self.overloaded = help::overloaded(lag, flows, per_consumer).into_iter().filter(|place| aside.counts(*place)).collect();
         for place in &self.overloaded {
             let (rate, waits) = (flows.parts.get(*place).and_then(|flow| flow.arrival).unwrap_or(0.0), lag.parts.get(*place).and_then(|part| part.lag));
-            self.arrival = self.arrival.map(|arrival| (arrival - rate + per_consumer * utilization).max(0.0));
-            self.backlog = self.backlog.map(|backlog| (backlog - waits.unwrap_or(0.0)).max(0.0));
+            self.beyond.0 += (rate - per_consumer * utilization).max(0.0);
+            self.beyond.1 += waits.unwrap_or(0.0);
         }
+    }
+
+    /// The load that is sized: what replicas can read of what arrives and waits.
+    #[must_use]
+    pub fn load(&self, capacity: f64) -> Option<Load> {
+        let arrival = (self.arrival? - self.beyond.0).max(0.0);
+        let backlog = (self.backlog? - self.beyond.1).max(0.0);
+        Some(Load { arrival, backlog, served: self.served.unwrap_or(arrival), capacity })
     }
 
     fn measure(&mut self, case: &Case<'_>, reading: &KafkaGroupSnapshot, lag: &Lag<'_>, flows: &Flows, weighted: bool) -> Option<Capacity> {

@@ -77,7 +77,7 @@ pub fn advise(request: &Request, series: &Series<KafkaGroupSnapshot>) -> Advice 
     };
     let bounds = Bounds::of(reading, &lag, &policy);
     let demand = judge(&case, series, reading, &trust, &lag, bounds, &mut judged);
-    let (current, load) = (judged.current, judged.load);
+    let (current, load) = (judged.current, demand.capacity.and_then(|capacity| demand.load(capacity.per_replica)));
     let mut advice = conclude(&case, &trust, judged, |count, reasons, _| {
         reasons.extend(current.and_then(|current| price::of(&case, reading, bounds, load, current, count)));
         count
@@ -154,7 +154,7 @@ fn judge(
     want(&ask, is_silent, judged);
     overloaded(&ask, judged);
     // what arrives at a known capacity is reason enough for a raise, whoever holds the lag
-    let known = judged.load.filter(|_| demand.capacity.is_some_and(|capacity| !capacity.is_lower_bound()));
+    let known = demand.capacity.filter(|capacity| !capacity.is_lower_bound()).and_then(|capacity| demand.load(capacity.per_replica));
     let by_arrivals = known.map(|load| load.arrival / (case.policy.target_utilization * load.capacity));
     help::hot(case, lag, &aside, flows.arrival, by_arrivals, judged);
     if let Some(delay) = delay.filter(|delay| delay.seconds > 0.0 && delay.method != Method::Told) {

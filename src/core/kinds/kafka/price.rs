@@ -73,22 +73,26 @@ pub fn lift_partitions(policy: &Policy, reading: &KafkaGroupSnapshot, demand: &D
     let Some((arrival, capacity)) = demand.arrival.zip(demand.capacity) else { return };
     let consumers = as_f64(policy.threads_per_replica.max(1));
     let needed = ceil_count(arrival * (1.0 + policy.growth_ratio) * consumers / (policy.target_utilization * capacity.per_replica));
-    if needed <= parts || topics.len() != 1 {
+    let to = needed.div_ceil(parts) * parts;
+    let Some(topic) = topics.first().filter(|_| needed > parts) else { return };
+    let alike = policy.kafka.co_partitioned.iter().find(|set| set.contains(&topic.name));
+    // of several topics each would need a size of its own, unless they go together
+    if topics.iter().any(|other| other.name != topic.name && alike.is_none_or(|set| !set.contains(&other.name))) {
         return;
     }
-    let (Some(topic), to) = (topics.first(), needed.div_ceil(parts) * parts) else { return };
-    let alike = policy.kafka.co_partitioned.iter().find(|set| set.contains(&topic.name));
-    let named = alike.map_or_else(|| topic.name.clone(), |set| set.join(", "));
-    let counts: Vec<(String, Count)> = alike.into_iter().flatten().filter_map(|name| Some((name.clone(), count_of(reading, name)?))).collect();
-    if let Some((other, count)) = counts.iter().find(|(_, count)| *count != parts) {
+    let counts: Vec<(&str, Count)> = alike.into_iter().flatten().filter_map(|name| Some((name.as_str(), count_of(reading, name)?))).collect();
+    let own = topic.count().unwrap_or(parts);
+    if let Some((other, count)) = counts.iter().find(|(_, count)| *count != own) {
         let message = format!(
-            "{} has {parts} partitions and {other} {count}, and the two have to be partitioned alike: no partitions are added to one of them alone",
+            "{} has {own} partitions and {other} {count}, and the two have to be partitioned alike: no partitions are added to one of them alone",
             topic.name
         );
         advice.actions.push(Action::new(ActionKind::Investigate, message));
         return;
     }
-    let message = format!("give {named} {to} partitions instead of {parts}; keys move to other partitions, so state that follows them has to be rebuilt");
+    let named = alike.map_or_else(|| topic.name.clone(), |set| set.join(", "));
+    let (from, to) = (own, to / parts * own);
+    let message = format!("give {named} {to} partitions instead of {from}; keys move to other partitions, so state that follows them has to be rebuilt");
     advice.actions.push(Action { to: Some(to), ..Action::new(ActionKind::Repartition, message) });
 }
 

@@ -173,13 +173,18 @@ fn flow(
                 flow.arrival = flow.arrival.or(Some(as_f64(now - before) / seconds * share));
             }
         }
-        if let (Some(before), Some(now), false) = (partition.committed, reading.committed, is_void) {
-            if now < before {
-                resets.push(Reason::CommitWentBack { partition: part.name(), before: Num(as_f64(before)), now: Num(as_f64(now)) });
-            } else {
-                flow.served = flow.served.or(Some(as_f64(now - before) / seconds * share));
-            }
+        if let (Some(before), Some(now), false) = (partition.committed, reading.committed, is_void)
+            && now >= before
+        {
+            flow.served = flow.served.or(Some(as_f64(now - before) / seconds * share));
         }
+    }
+    // a commit that went back is not regained before it has passed where it was
+    let peak = all.iter().filter_map(|(_, index)| index.get(&key)?.1.committed).max();
+    if let (Some(peak), Some(now)) = (peak.filter(|_| !is_void), reading.committed)
+        && now < peak
+    {
+        resets.push(Reason::CommitWentBack { partition: part.name(), before: Num(as_f64(peak)), now: Num(as_f64(now)) });
     }
     if !is_void {
         let still = |same: &dyn Fn(&KafkaPartition) -> bool| {

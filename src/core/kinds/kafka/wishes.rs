@@ -64,7 +64,7 @@ pub fn of(ask: &Ask<'_>, judged: &mut Judged) -> Vec<Wish> {
 
 /// How far the answer carries: each estimate takes a step off.
 fn confidence(ask: &Ask<'_>, estimates: usize, one_shot: bool) -> Confidence {
-    let doubts = usize::from(ask.flows.at_least) + usize::from(!ask.lag.missing.is_empty()) + if ask.lag.is_upper_bound() { 2 } else { 0 };
+    let doubts = usize::from(ask.flows.at_least) + usize::from(!ask.lag.missing.is_empty()) + if ask.lag.is_compacted() { 2 } else { 0 };
     match estimates + doubts {
         0 if one_shot => Confidence::Medium,
         0 => Confidence::High,
@@ -111,8 +111,9 @@ fn by_rates(ask: &Ask<'_>, judged: &mut Judged, wishes: &mut Vec<Wish>) {
         }
         return;
     };
-    let load = Load { arrival, backlog, served: demand.served.unwrap_or(arrival), capacity: capacity.per_replica };
-    judged.load = Some(load);
+    let Some(load) = demand.load(capacity.per_replica) else { return };
+    // of what no replica can read there is nothing to foretell
+    judged.load = Some(load).filter(|_| demand.overloaded.is_empty());
     judged.confidence = confidence(ask, capacity.estimates(), judged.one_shot);
     let by = wish::by_rates(load, policy, current, demand.is_quiet);
     unreachable(ask, load, by.need, judged);
@@ -124,14 +125,14 @@ fn by_rates(ask: &Ask<'_>, judged: &mut Judged, wishes: &mut Vec<Wish>) {
         judged.fit = Fit::SamePeak(by.need.when_changed);
     }
     judged.past = past(ask, |reading, backlog| {
-        let arrival = reading.arrival_per_second.known().unwrap_or(arrival);
+        let arrival = reading.arrival_per_second.known().unwrap_or(load.arrival);
         rate::need(Load { arrival, backlog, served: arrival, ..load }, policy).when_changed
     });
     let reason = match by.why {
         Why::Spare => Reason::SpareCapacity { current, needed: Num(by.needed) },
         Why::Within => Reason::WithinTarget { current, wanted: ceil_count(by.needed) },
         Why::Arrival => Reason::DemandAboveCapacity {
-            arrival_per_second: Rate(arrival),
+            arrival_per_second: Rate(load.arrival),
             capacity_per_replica_per_second: Rate(load.capacity),
             target_utilization: Share(policy.target_utilization),
             needed: Num(by.needed),
@@ -173,7 +174,7 @@ fn by_skew(ask: &Ask<'_>, load: Load, needed: f64, judged: &mut Judged, wishes: 
     if most <= least * 1.5 {
         return;
     }
-    let Some((count, busiest)) = help::by_skew(ask.reading, ask.lag, ask.flows, current, wish, limit) else { return };
+    let Some((count, busiest)) = help::by_skew(ask.reading, ask.lag, ask.flows, &ask.demand.overloaded, current, wish, limit) else { return };
     // what keeps up as it is, is not raised for what could happen
     let count = if ask.demand.is_quiet { count.min(current.max(wish)) } else { count };
     if count > wish {
