@@ -205,6 +205,8 @@ reasons! {
     also: {
         /// The time goes into the processing.
         ProcessingDelay (QueueDelay) { queue_delay_seconds: Secs, processing_seconds: Secs } "a record waits {queue_delay_seconds} before it is read and is worked on for {processing_seconds}: it is the handler that takes the time";
+        /// The last raise has not had the time to show.
+        RaiseUnderWay (ReadingOlderThanLastChange) { change_age_seconds: Secs, settles_seconds: Secs } "the last raise was made {change_age_seconds} ago and shows after {settles_seconds}: what piles up meanwhile asks for no more";
         /// What KEDA's Kafka scaler would publish.
         KedaMetric (LagPerReplica) { metric: Num, lag: Num, threshold: Num, needed: Num } "KEDA would publish {metric} for a lag of {lag}; at {threshold} a replica that is {needed} replicas";
         /// Partitions are unlike, and the busiest may meet on one replica.

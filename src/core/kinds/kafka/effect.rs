@@ -28,7 +28,7 @@ pub fn judge(
     series: &Series<KafkaGroupSnapshot>,
     reading: &KafkaGroupSnapshot,
     lag: &Lag<'_>,
-    served: Option<f64>,
+    (served, is_mixed): (Option<f64>, bool),
     is_behind: bool,
     at: Timestamp,
     judged: &mut Judged,
@@ -46,12 +46,14 @@ pub fn judge(
             at: trust::measured_at(reading.as_ref(), case.now),
         })
     });
+    // what is measured across a change is of neither count
+    let is_mixed = is_mixed && reading.processed_per_second.is_none();
     let newest = seen.last().map(|last| last.at);
     for earlier in told.filter(|earlier| newest.is_none_or(|newest| earlier.at > newest)) {
         note_capacity(&mut seen, earlier);
     }
     let stands = is_behind || lag.records().is_some_and(|records| records > served * 10.0);
-    if !stands {
+    if !stands || is_mixed {
         return;
     }
     let now = CapacityAt { parallelism: count, capacity_per_second: served, at };

@@ -117,24 +117,24 @@ impl Demand {
 
     /// What replicas are seen to do: a measure where records have waited for them all the time.
     fn seen(&self, case: &Case<'_>, reading: &KafkaGroupSnapshot, lag: &Lag<'_>, flows: &Flows, threads: f64) -> Option<Capacity> {
-        let mut members: BTreeMap<&str, (f64, bool, bool)> = BTreeMap::new();
+        let mut members: BTreeMap<&str, (f64, bool)> = BTreeMap::new();
         let mut is_complete = !lag.parts.is_empty();
         for (part, flow) in lag.parts.iter().zip(&flows.parts) {
             let (Some(member), Some(rate)) = (part.reading.member.as_deref(), flow.served) else {
                 is_complete = false;
                 continue;
             };
-            let entry = members.entry(member).or_insert((0.0, true, false));
+            let entry = members.entry(member).or_insert((0.0, false));
             entry.0 += rate;
-            entry.1 &= flow.always_behind || flow.is_silent;
-            entry.2 |= flow.always_behind;
+            // records that wait on one of its partitions, and are read, keep a member busy whatever the others have
+            entry.1 |= flow.always_behind && rate > 0.0;
         }
         // what was measured across a change of the count is of neither count
         let told = reading.processed_per_second.is_some() || lag.parts.iter().all(|part| part.reading.processed_per_second.is_some());
         let usable = told || !flows.spans_change;
         if is_complete && reading.processed_per_second.is_none() {
             let worked: Vec<Worked> =
-                members.into_values().map(|(rate, all, any)| Worked { per_second: rate * threads, always_behind: all && any && usable }).collect();
+                members.into_values().map(|(rate, behind)| Worked { per_second: rate * threads, always_behind: behind && usable }).collect();
             return capacity::of_members(&worked);
         }
         let consumers = reading.members.filter(|members| *members > 0).map(as_f64);

@@ -149,7 +149,7 @@ fn judge(
     let is_silent = help::heartbeat(case, lag, &flows, judged);
     plausible(case, series, lag, &demand, trust, judged);
     let at = trust.observed_at.unwrap_or(case.now);
-    effect::judge(case, series, reading, lag, flows.served, demand.is_behind, at, judged);
+    effect::judge(case, series, reading, lag, (flows.served, flows.spans_change), demand.is_behind, at, judged);
     let ask = Ask { case, series, reading, lag, flows: &flows, demand: &demand, delay, bounds, age_seconds: trust.age_seconds.unwrap_or(0.0) };
     want(&ask, is_silent, judged);
     overloaded(&ask, judged);

@@ -5,7 +5,7 @@
 //! arrival = (end now - end then) / seconds            read = (commit now - commit then) / seconds
 //! ```
 //!
-//! `then` is the newest reading that is three commit intervals and two minutes back: commits come in steps, and over less
+//! `then` is the newest reading that is three commit intervals and a minute back: commits come in steps, and over less
 //! than that a consumer that commits once a minute seems to stand and to race in turns. What was read before the last
 //! rebalance tells nothing of now. Rates that the source tells take precedence. An end that fell is another topic of the
 //! same name: its rates are void. At start there is one reading and no rate. Records per second, times in seconds.
@@ -22,7 +22,7 @@ use crate::core::trust::{self, Trust};
 use crate::core::units::{Count, Known, Timestamp, as_f64, seconds_between};
 
 /// Rates are measured over at least so long, where readings reach as far back.
-const MEASURE_OVER_SECONDS: f64 = 120.0;
+const MEASURE_OVER_SECONDS: f64 = 60.0;
 /// Commit intervals that a rate has to span.
 const COMMITS_SPANNED: f64 = 3.0;
 /// What arrives in so many seconds always stands somewhere between a fetch and a commit.
@@ -64,7 +64,7 @@ pub struct Flows {
     pub served: Option<f64>,
     /// Offsets that went back.
     pub resets: Vec<Reason>,
-    /// True when the reading that rates are measured against was taken before the newest change of the count.
+    /// True when the reading that rates are measured against was taken before the newest change of the count had settled.
     pub spans_change: bool,
 }
 
@@ -85,10 +85,13 @@ impl Flows {
         let reach = (interval * COMMITS_SPANNED).max(MEASURE_OVER_SECONDS);
         let then = indexes.iter().rposition(|(then, _)| seconds_between(*then, at) >= reach - 1e-6).or(if indexes.is_empty() { None } else { Some(0) });
         let quiet = quiet_seconds(reading);
-        let mut flows = Self {
-            spans_change: then.and_then(|place| indexes.get(place)).zip(case.changed_at).is_some_and(|((then, _), changed)| *then < changed),
-            ..Self::default()
-        };
+        let mut flows = Self::default();
+        // all stop while partitions move; where members are not told it is the wanted count that tells when they changed
+        let differs = |(_, earlier): &&(Timestamp, &KafkaGroupSnapshot)| earlier.members != reading.members;
+        let changed_at = if reading.members.is_some() { earlier.iter().rev().find(differs).map(|(then, _)| *then) } else { case.changed_at };
+        let settles = case.policy.startup.seconds() + case.policy.pause.seconds();
+        let reference = then.and_then(|place| indexes.get(place));
+        flows.spans_change = reference.zip(changed_at).is_some_and(|((then, _), changed)| seconds_between(changed, *then) < settles);
         let past = then.and_then(|place| indexes.get(place..)).unwrap_or_default();
         for part in &lag.parts {
             let flow = flow(part, past, &indexes, at, (quiet, case.policy.kafka.residual_records, reach), &mut flows.resets);
@@ -128,7 +131,7 @@ impl Flows {
 
 /// The readings that may be compared with the newest: within the window, and since the last rebalance that they show.
 fn earlier<'a>(case: &Case<'_>, series: &'a Series<KafkaGroupSnapshot>, at: Timestamp) -> Vec<(Timestamp, &'a KafkaGroupSnapshot)> {
-    let reach = case.policy.kafka.window.seconds().max(case.policy.kafka.stuck_after.seconds()).max(MEASURE_OVER_SECONDS * 5.0);
+    let reach = case.policy.kafka.window.seconds().max(case.policy.kafka.stuck_after.seconds()).max(MEASURE_OVER_SECONDS * 10.0);
     let timed = series.history.iter().map(Arc::as_ref).map(|reading| (trust::measured_at(reading, case.now), reading));
     let mut readings: Vec<_> = timed.filter(|(then, _)| *then < at && seconds_between(*then, at) <= reach + 1e-6).collect();
     if let Some(rebalance) = readings.iter().rposition(|(_, reading)| reading.doing() == Some(GroupState::Rebalancing)) {

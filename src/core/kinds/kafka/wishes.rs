@@ -24,6 +24,9 @@ use crate::core::sizing::wish::{self, Unreachable, Why};
 use crate::core::trust;
 use crate::core::units::{Count, Known, Timestamp, as_f64, ceil_count};
 
+/// A change shows at the latest so long after it has settled.
+const PROOF_SECONDS: f64 = 300.0;
+
 /// A wish with its reason.
 pub type Wish = (f64, Reason);
 
@@ -115,14 +118,24 @@ fn by_rates(ask: &Ask<'_>, judged: &mut Judged, wishes: &mut Vec<Wish>) {
     // of what no replica can read there is nothing to foretell
     judged.load = Some(load).filter(|_| demand.overloaded.is_empty());
     judged.confidence = confidence(ask, capacity.estimates(), judged.one_shot);
-    let by = wish::by_rates(load, policy, current, demand.is_quiet);
+    let mut by = wish::by_rates(load, policy, current, demand.is_quiet);
+    if by.why == Why::CatchUp
+        && let Some(reason) = under_way(ask)
+    {
+        // what piles up before new members work is no reason for more of them; what arrives is
+        let arrives = load.arrival * (1.0 + policy.growth_ratio) / (policy.target_utilization * load.capacity);
+        by.needed = arrives.max(as_f64(current));
+        by.why = if ceil_count(by.needed) > current { Why::Arrival } else { Why::Within };
+        judged.notices.push(reason);
+    }
     unreachable(ask, load, by.need, judged);
     if capacity.is_lower_bound() {
         by_lower_bound(ask, load, capacity, by.need, judged, wishes);
         return;
     }
     if current > 0 && policy.even_distribution && ask.bounds.is_even {
-        judged.fit = Fit::SamePeak(by.need.when_changed);
+        // what is kept is not moved by what a change would cost
+        judged.fit = Fit::SamePeak(if by.why == Why::Within { by.need.when_kept.min(by.needed) } else { by.needed });
     }
     judged.past = past(ask, |reading, backlog| {
         let arrival = reading.arrival_per_second.known().unwrap_or(load.arrival);
@@ -233,8 +246,12 @@ fn by_lower_bound(ask: &Ask<'_>, load: Load, capacity: Capacity, need: Need, jud
     let detail = format!("a replica has been seen to read {}, which is a lower bound", Rate(capacity.per_replica));
     judged.notices.push(Reason::CapacityUnknown { detail });
     if !ask.demand.is_quiet {
-        let needed = need.when_changed.max(as_f64(current));
-        wishes.push((needed, catch_up(ask, load, needed)));
+        // what replicas do while they also wait makes too little of them: no more than twice as many at once, and none
+        // before the last change has shown what it brings
+        let most = if under_way(ask).is_some() || ask.flows.spans_change { current } else { current.saturating_mul(2) };
+        let needed = need.when_changed.clamp(as_f64(current), as_f64(most.max(1)));
+        let reason = if ceil_count(needed) > current { catch_up(ask, load, needed) } else { Reason::WithinTarget { current, wanted: current } };
+        wishes.push((needed, reason));
         return;
     }
     let quiet = quiet_seconds(ask.reading);
@@ -248,15 +265,41 @@ fn by_lower_bound(ask: &Ask<'_>, load: Load, capacity: Capacity, need: Need, jud
     let needed = if load.arrival <= 0.0 && load.backlog <= 0.0 {
         0
     } else if probe {
-        // a step that does not lower what the busiest member holds is no step
+        // what leaves the busiest member as it is comes first
         let parts = ask.bounds.useful.filter(|_| ask.bounds.is_even && current > 1);
-        parts.map_or(current.saturating_sub(1), |parts| parts.div_ceil(align::peak(parts, current) + 1)).clamp(1, current.max(1))
+        parts.map_or(current.saturating_sub(1), |parts| next_below(parts, current)).clamp(1, current.max(1))
     } else {
         current
     };
     let reason =
         if needed < current { Reason::SpareCapacity { current, needed: Num(as_f64(needed)) } } else { Reason::WithinTarget { current, wanted: needed } };
     wishes.push((as_f64(needed), reason));
+}
+
+/// The next count below that changes anything: the smallest that leaves the busiest member as it is, else the largest that
+/// gives it one partition more.
+fn next_below(parts: Count, current: Count) -> Count {
+    let held = align::peak(parts, current);
+    let same = parts.div_ceil(held.max(1));
+    if same < current { same } else { parts.div_ceil(held + 1) }
+}
+
+/// The last raise, where it has not had the time to show.
+fn under_way(ask: &Ask<'_>) -> Option<Reason> {
+    let case = ask.case;
+    let settles = case.policy.startup.seconds() + case.policy.pause.seconds();
+    // and for as long as what is read cannot be told from what was read before it
+    let is_mixed = |seconds: f64| ask.flows.spans_change && seconds < settles + PROOF_SECONDS;
+    let since = case.seconds_since_change().filter(|seconds| *seconds < settles || is_mixed(*seconds))?;
+    let told = case.request.replicas.last_change.and_then(|change| Some(change.to? > change.from?));
+    let seen = || {
+        case.memory
+            .and_then(|memory| memory.spec)
+            .zip(case.spec)
+            .map(|(seen, spec)| if seen.count == spec { seen.before.unwrap_or(spec) < spec } else { seen.count < spec })
+    };
+    let raised = told.or_else(seen).unwrap_or(false);
+    raised.then_some(Reason::RaiseUnderWay { change_age_seconds: Secs(since), settles_seconds: Secs(settles) })
 }
 
 /// What arrives is not known: the backlog alone may raise, and nothing is lowered.
