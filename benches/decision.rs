@@ -70,6 +70,24 @@ fn druid(workers: usize, pending: usize) -> Request {
     )
 }
 
+/// A group over `partitions`, with 15 earlier readings.
+fn kafka(partitions: usize) -> Request {
+    let reading = |seconds_ago: i64| {
+        let list: Vec<Value> = (0..partitions)
+            .map(|index| json!({ "partition": index, "committed": 100_000 - seconds_ago * 95, "logStart": 0, "logEnd": 110_000 - seconds_ago * 100, "member": format!("c{}", index % 12) }))
+            .collect();
+        json!({ "observedAt": ago(seconds_ago), "state": "Stable", "members": 12, "topics": [{ "name": "orders", "retentionSeconds": 604_800, "partitions": list }] })
+    };
+    let history: Vec<Value> = (1..16).rev().map(|index| reading(index * 30)).collect();
+    request(&json!({ "kind": "kafkaGroup", "replicas": { "spec": 12, "ready": 12 }, "snapshot": reading(0), "history": history, "policy": { "max": 64 } }))
+}
+
+#[divan::bench(args = [12, 1000])]
+fn kafka_judge(bencher: Bencher, partitions: usize) {
+    let request = kafka(partitions);
+    bencher.bench(|| loadline::core::advise(black_box(&request)));
+}
+
 fn backlog() -> Request {
     request(&json!({ "kind": "backlog", "replicas": { "spec": 5, "ready": 5 },
         "snapshot": { "observedAt": ago(5), "backlog": 12_000, "arrivalPerSecond": 330.0, "servedPerSecond": 300.0, "busyRatio": 1.0, "partitions": 24 }, "policy": { "max": 24 } }))

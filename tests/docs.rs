@@ -54,6 +54,7 @@ fn what_the_pages_say_of_their_examples_comes_out() {
             "Enrich has to process 4000/s and another 333/s to catch up in 30m, after 5m of restart; it can do 4000/s at parallelism 2, and 70 % busy needs 3.4",
         ),
         ("docs/getting-started.md", 0, "12000 wait and 330/s arrive; catching up in 5m (1m start, 10s pause) needs 8.4 replicas at 80 % of 60/s"),
+        ("docs/kafka-group.md", 0, "120000 wait and 1120/s arrive; catching up in 5m (1m start, 10s pause) needs 8.6 replicas at 80 % of 250/s"),
         ("docs/druid-supervisor.md", 0, "1200000 records wait and 5200/s arrive; catching up in 5m (1m start, 10s pause) needs 11.2 tasks at 80 % of 1200/s"),
         (
             "docs/druid-workers.md",

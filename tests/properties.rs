@@ -94,6 +94,24 @@ fn job_policy() -> impl Strategy<Value = Value> {
     })
 }
 
+fn consumer_group() -> impl Strategy<Value = Value> {
+    let partition = (of(0u64..2_000_000), of(0u64..900_000), of(0u64..2_000_000), of(0.0f64..5e3), of(0.0f64..5e3), of(0.0f64..4e3), of(0u64..6));
+    let partitions = vec(partition, 0..14).prop_map(|partitions| {
+        partitions
+            .into_iter()
+            .enumerate()
+            .map(|(number, (committed, start, end, arrival, served, still, member))| {
+                json!({ "partition": number, "committed": committed, "logStart": start, "logEnd": end, "arrivalPerSecond": arrival, "processedPerSecond": served,
+                    "commitUnchangedSeconds": still, "endUnchangedSeconds": still, "member": member.map(|member| format!("m{member}")) })
+            })
+            .collect::<Vec<Value>>()
+    });
+    (partitions, of(0i64..1_000_000), of(0u64..12), 0usize..5, of(0.0f64..1.2)).prop_map(|(partitions, total, members, state, busy)| {
+        let state = ["Stable", "Empty", "Dead", "PreparingRebalance", "Assigning"][state];
+        json!({ "observedAt": ago(5), "state": state, "members": members, "totalLag": total, "busyRatio": busy, "topics": [{ "name": "t", "retentionSeconds": 86_400, "partitions": partitions }] })
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
@@ -124,6 +142,42 @@ proptest! {
             value = limit.to;
         }
         prop_assert_eq!(value, recommended, "{:?}", advice.limits);
+    }
+
+    #[test]
+    fn a_kafka_group_is_answered_within_bounds_and_the_trace_adds_up(snapshot in consumer_group(), policy in policy(), current in 0u64..40, reset in 0usize..4) {
+        let mut policy = policy;
+        policy["offsetReset"] = json!(["unknown", "earliest", "latest", "none"][reset]);
+        let (min, max) = (policy["min"].as_u64().expect("min"), policy["max"].as_u64().expect("max"));
+        let ask = |snapshot: &Value| advise(&json!({ "kind": "kafkaGroup", "replicas": { "spec": current }, "snapshot": snapshot, "policy": policy }));
+        let advice = ask(&snapshot);
+        well_formed(&advice)?;
+        let recommended = advice.recommended.expect("a count whenever the current one is known");
+        prop_assert!(recommended <= max.max(current), "{recommended} above {max}");
+        if let Some(partitions) = advice.bounds.partitions.filter(|_| recommended > current) {
+            prop_assert!(recommended <= partitions.max(min), "{recommended} of {partitions} partitions");
+        }
+        let mut value = advice.wanted.unwrap_or(current);
+        for limit in &advice.limits {
+            prop_assert_eq!(limit.from, value, "{:?}", advice.limits);
+            value = limit.to;
+        }
+        prop_assert_eq!(value, recommended, "{:?}", advice.limits);
+        prop_assert_eq!(serde_json::to_string(&advice).expect("json"), serde_json::to_string(&ask(&snapshot)).expect("json"));
+        let mut stale = snapshot.clone();
+        stale["observedAt"] = json!(ago(3600));
+        for doubtful in [stale, Value::Null] {
+            prop_assert!(ask(&doubtful).recommended >= Some(current), "nothing is lowered on doubt");
+        }
+    }
+
+    #[test]
+    fn more_lag_never_gives_a_kafka_group_fewer_replicas(lag in 0i64..100_000, more in 0i64..100_000, arrival in 0.0f64..5000.0, current in 1u64..40, rates in prop::bool::ANY) {
+        let ask = |lag: i64| {
+            let policy = if rates { json!({ "perReplicaPerSecond": 60, "max": 1000, "evenDistribution": false }) } else { json!({ "perReplicaBacklog": 50, "max": 5000, "evenDistribution": false }) };
+            advise(&json!({ "kind": "kafkaGroup", "replicas": { "spec": current }, "snapshot": { "totalLag": lag, "arrivalPerSecond": arrival, "processedPerSecond": arrival }, "policy": policy }))
+        };
+        prop_assert!(ask(lag + more).recommended >= ask(lag).recommended);
     }
 
     #[test]
