@@ -6,9 +6,16 @@
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use loadline::engine::clock;
+use loadline::engine::source::Source as _;
+use loadline::sources::Timing;
+use loadline::sources::kafka::reader::KafkaReader;
+use loadline::sources::kafka::wire::client::KafkaClient;
+use loadline::sources::kafka::wire::security::Security;
+use loadline::sources::kafka::{KafkaCluster, KafkaSource, Wishes};
 use serde_json::{Value, json};
 
 use crate::kafka_lab::KafkaLab;
@@ -112,6 +119,7 @@ async fn readings_of_all_kinds_of_groups_are_those_of_kafkas_own_client_in_few_c
     the_readings_agree(&lab, &service).await;
     the_kinds_are_told(&service).await;
     it_takes_few_calls(&service).await;
+    in_figures(&lab).await;
 
     eprintln!("live: partitions are added, a topic goes, and a transaction stays open");
     lab.launch("open", "transactions open 1 6 90");
@@ -267,6 +275,29 @@ async fn it_takes_few_calls(service: &Service) {
     let took = metrics.lines().find(|line| line.starts_with("loadline_source_shared_calls_per_reading") && line.contains("many.many-000"));
     assert!(took.is_some(), "the calls are a gauge");
     eprintln!("live: a reading of {} groups takes {shared} calls", MANY + 9);
+}
+
+/// Calls and time of one reading, of one group and of two hundred, from a client of its own.
+async fn in_figures(lab: &KafkaLab) {
+    let (host, port) = lab.listener(0).rsplit_once(':').map(|(host, port)| (host.to_owned(), port.parse().unwrap())).unwrap();
+    let client = Arc::new(KafkaClient::new(vec![(host, port)], Security::default()));
+    let began = clock::instant();
+    let list = client.list().await.unwrap();
+    let listing = format!("a list of {} groups {} calls, connecting among them, {:.0?}", list.len(), client.calls(), began.elapsed());
+    let timing = Timing { interval: Duration::ZERO, timeout: Duration::from_secs(5) };
+    for count in [1, MANY] {
+        let cluster = Arc::new(KafkaCluster::new("lab".to_owned(), Arc::clone(&client) as Arc<dyn KafkaReader>));
+        let source = |number: usize| KafkaSource::new(Arc::clone(&cluster), format!("many-{number:03}"), Wishes::default(), timing);
+        let sources: Vec<KafkaSource> = (0..count).map(source).collect();
+        // types, coordinators and the retention are known after the first
+        sources[0].read().await.unwrap();
+        let began = clock::instant();
+        sources[0].read().await.unwrap();
+        let (took, calls) = (began.elapsed(), sources[0].shared_calls());
+        // members, commits, topics, ends, starts
+        assert_eq!(calls, 5, "of {count} groups");
+        eprintln!("live: a steady reading of {count} groups: {calls} calls, {took:.0?}; {listing}");
+    }
 }
 
 /// Asks once with these settings of the source; gives what `probe` says.

@@ -176,11 +176,13 @@ fn flow(
                 flow.arrival = flow.arrival.or(Some(as_f64(now - before) / seconds * share));
             }
         }
-        if let (Some(before), Some(now), false) = (partition.committed, reading.committed, is_void)
-            && now >= before
-        {
-            flow.served = flow.served.or(Some(as_f64(now - before) / seconds * share));
-        }
+    }
+    // a group that has just begun had no commit in the first of these readings
+    let committed = seen_before.iter().find_map(|(then, index)| Some((*then, index.get(&key)?.1.committed?)));
+    if let (Some((then, before)), Some(now), false) = (committed, reading.committed, is_void)
+        && now >= before
+    {
+        flow.served = flow.served.or(Some(as_f64(now - before) / seconds_between(then, at) * share));
     }
     // a commit that went back is not regained before it has passed where it was
     let peak = all.iter().filter_map(|(_, index)| index.get(&key)?.1.committed).max();
