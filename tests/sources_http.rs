@@ -164,17 +164,17 @@ async fn no_more_questions_are_on_their_way_than_allowed_and_waiting_costs_no_ti
     struct Busy(Arc<AtomicUsize>, Arc<AtomicUsize>);
     async fn slow(State(Busy(now, most)): State<Busy>) -> &'static str {
         most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-        tokio::time::sleep(Duration::from_millis(60)).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
         now.fetch_sub(1, Ordering::SeqCst);
         "{}"
     }
     let busy = Busy::default();
     let address = serve(Router::new().fallback(slow).with_state(busy.clone())).await;
-    let client = client(&address, ClientOptions { at_a_time: 3, timeout: Duration::from_millis(200), ..ClientOptions::default() });
-    let other = client.with_timeout(Duration::from_millis(300));
+    let client = client(&address, ClientOptions { at_a_time: 3, timeout: Duration::from_millis(1500), ..ClientOptions::default() });
+    let other = client.with_timeout(Duration::from_millis(1600));
     let asked = (0..18).map(|n| if n % 2 == 0 { client.session() } else { other.session() });
     let answers = futures_util::future::join_all(asked.map(|session| async move { session.get("/").await.map(|answer| answer.status) })).await;
-    assert!(answers.iter().all(Result::is_ok), "six rounds of 60 ms, each question with 200 ms of its own: {answers:?}");
+    assert!(answers.iter().all(Result::is_ok), "six rounds of 300 ms, each question with 1.5 s of its own: {answers:?}");
     assert_eq!(busy.1.load(Ordering::SeqCst), 3);
 }
 
