@@ -205,6 +205,27 @@ async fn one_task_that_is_not_listed_may_just_have_ended_and_twice_is_hidden() {
 }
 
 #[tokio::test]
+async fn the_last_task_that_ended_while_it_was_looked_for_hides_nothing_for_ever() {
+    let answers = std::sync::Arc::new(std::sync::Mutex::new(with("runningTasks", 200, "[]")));
+    let shared = std::sync::Arc::clone(&answers);
+    let address = serve(Router::new().fallback(move |uri: Uri| {
+        let path = uri.path().strip_prefix("/druid/indexer/v1/").expect("the Overlord's API").to_owned();
+        let answer = shared.lock().expect("no panic").get(&path).cloned().unwrap_or((StatusCode::NOT_FOUND, String::new()));
+        async move { answer }
+    }))
+    .await;
+    let source = DruidSource::new(Client::new(Url::parse(&format!("http://{address}")).expect("URL"), ClientOptions::default()).expect("client"));
+    let missing = async || snapshot(source.read().await.expect("a reading")).missing.len();
+    assert_eq!(missing().await, 1, "all that runs is not listed");
+    let mut idle: Value = serde_json::from_str(&overlord()["workers"].1).expect("workers");
+    for worker in idle.as_array_mut().expect("workers") {
+        worker["runningTasks"] = serde_json::json!([]);
+    }
+    answers.lock().expect("no panic").insert("workers".to_owned(), (StatusCode::OK, idle.to_string()));
+    assert_eq!(missing().await, 0, "and nothing runs any more");
+}
+
+#[tokio::test]
 async fn what_runs_is_compared_once_in_a_while_and_not_each_time() {
     let address = answering(overlord()).await;
     let source = DruidSource::new(Client::new(Url::parse(&format!("http://{address}")).expect("URL"), ClientOptions::default()).expect("client"));

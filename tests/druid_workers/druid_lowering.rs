@@ -217,6 +217,10 @@ fn a_list_that_becomes_empty_is_no_pool_of_none() {
         assert_eq!((advice.outcome, codes(&advice)[0]), (Outcome::Hold, "SuddenZero"), "{}", said(&advice));
         assert!(advice.recommended > Some(0));
     }
+    // a pool that was empty all along is only starting, and may be asked for more
+    let starting = json!({ "memory": { "version": 1, "kind": "druidWorkers", "since": ago(900), "recommended": 1 }, "policy": { "min": 0, "slotsPerWorker": 4 },
+        "snapshot": { "observedAt": NOW, "workers": [], "pending": { "count": 9, "oldestSeconds": 60 } } });
+    assert_eq!(after(&[vec![]], &[], starting).recommended, Some(3));
     let drained = after(&[vec![disabled(0, 0)]], &[], plain());
     assert_eq!(drained.recommended, Some(0), "{}", said(&drained));
 }

@@ -4,7 +4,7 @@
 //! to such an account a full queue looks empty. The list of workers tells all that runs, whoever asks. So what runs on the
 //! workers is looked for in the list of running tasks: at first, then every ten minutes, and each time while something is
 //! missing. A task that ends between the two answers is missing too, so one that is missing has to be so twice, unless all
-//! of them are. Seen on 37.0.0 with `druid-basic-security`.
+//! of them are; and what a single look says does not outlast the tasks that it was about. Seen on 37.0.0 with `druid-basic-security`.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -27,13 +27,20 @@ struct Seen {
     missing: HashSet<String>,
     /// What the latest look came to.
     is_partial: bool,
+    /// True when two looks in a row missed the same task.
+    is_confirmed: bool,
 }
 
 impl Sight {
     /// True when the list of running tasks is to be asked for. Where nothing runs there is nothing to compare.
     pub(super) fn is_due(&self, workers: &[Worker], now: Instant) -> bool {
-        let seen = self.lock();
-        running(workers).next().is_some() && seen.whole_at.is_none_or(|at| now.saturating_duration_since(at) >= GOOD_FOR)
+        let mut seen = self.lock();
+        if running(workers).next().is_none() {
+            // what ended while it was looked for cannot be looked for again
+            seen.is_partial &= seen.is_confirmed;
+            return false;
+        }
+        seen.whole_at.is_none_or(|at| now.saturating_duration_since(at) >= GOOD_FOR)
     }
 
     /// Compares what runs with the ids that were listed.
@@ -41,7 +48,8 @@ impl Sight {
         let missing: HashSet<String> = running(workers).filter(|id| !listed.contains(*id)).map(str::to_owned).collect();
         let none_is_listed = !missing.is_empty() && running(workers).all(|id| missing.contains(id));
         let mut seen = self.lock();
-        seen.is_partial = none_is_listed || missing.iter().any(|id| seen.missing.contains(id));
+        seen.is_confirmed = missing.iter().any(|id| seen.missing.contains(id));
+        seen.is_partial = none_is_listed || seen.is_confirmed;
         seen.whole_at = missing.is_empty().then_some(now);
         seen.missing = missing;
     }

@@ -3,8 +3,8 @@
 //!
 //! The spec and the status are needed. Statistics and workers only add to them: without them rates and slots are
 //! unknown. For its statistics the Overlord asks every task, and waits for one that hangs; so they have a time of their own,
-//! which is not the reading's. The spec is asked for because `taskCount` stands nowhere else; of it nothing is kept but numbers, since it
-//! may hold the credentials of the stream.
+//! which is not the reading's. The spec is asked for because `taskCount` stands nowhere else; of it nothing is kept but
+//! numbers, since it may hold the credentials of the stream.
 
 mod wire;
 

@@ -92,7 +92,8 @@ fn emptied(case: &Case<'_>, series: &Series<DruidWorkersSnapshot>, workers: &[Wo
     }
     let last = series.history.iter().rev().find_map(|reading| reading.workers.as_deref().filter(|workers| !workers.is_empty()));
     let drained = last.is_some_and(|workers| workers.iter().all(|worker| !worker.enabled && worker.busy() == 0));
-    let listed = last.map(pool::own_count).or_else(|| case.memory?.recommended);
+    // lists that were empty all along are those of a pool that is only starting
+    let listed = last.map(pool::own_count).or_else(|| case.memory?.recommended.filter(|_| series.history.is_empty()));
     let before = listed.filter(|before| *before > 0 && !drained)?;
     Some((before, Reason::SuddenZero { name: "the list of workers".to_owned(), before: Num(as_f64(before)) }))
 }

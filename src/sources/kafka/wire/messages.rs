@@ -191,15 +191,8 @@ pub fn offset_fetch(groups: &[String]) -> OffsetFetchRequest {
 /// asked about as well, and says why.
 pub fn committed(answer: &OffsetFetchResponse) -> Each<String, Committed> {
     let of_group = |group: &kafka_protocol::messages::offset_fetch_response::OffsetFetchResponseGroup| {
-        let mut found = Committed::new();
-        for topic in &group.topics {
-            for partition in topic.partitions.iter().filter(|partition| partition.error_code == 0) {
-                if let Ok(offset) = Count::try_from(partition.committed_offset) {
-                    found.insert(Partition::new(topic.name.to_string(), partition.partition_index), offset);
-                }
-            }
-        }
-        found
+        let rows = group.topics.iter().flat_map(|topic| topic.partitions.iter().map(move |row| (&topic.name, row)));
+        commits(rows.map(|(topic, row)| (topic.to_string(), row.partition_index, row.committed_offset, row.error_code)))
     };
     answer.groups.iter().map(|group| (group.group_id.to_string(), answered(group.error_code, || of_group(group)))).collect()
 }
@@ -207,16 +200,15 @@ pub fn committed(answer: &OffsetFetchResponse) -> Each<String, Committed> {
 /// Commits of one group, in the form before 3.0.
 pub fn committed_of_one(answer: &OffsetFetchResponse) -> Result<Committed, Refusal> {
     answered(answer.error_code, || {
-        let mut found = Committed::new();
-        for topic in &answer.topics {
-            for partition in topic.partitions.iter().filter(|partition| partition.error_code == 0) {
-                if let Ok(offset) = Count::try_from(partition.committed_offset) {
-                    found.insert(Partition::new(topic.name.to_string(), partition.partition_index), offset);
-                }
-            }
-        }
-        found
+        let rows = answer.topics.iter().flat_map(|topic| topic.partitions.iter().map(move |row| (&topic.name, row)));
+        commits(rows.map(|(topic, row)| (topic.to_string(), row.partition_index, row.committed_offset, row.error_code)))
     })
+}
+
+/// Of topic, partition, offset and error code: what is committed. An offset of -1 is none.
+fn commits(rows: impl Iterator<Item = (String, i32, i64, i16)>) -> Committed {
+    let sound = rows.filter(|(.., error)| *error == 0);
+    sound.filter_map(|(topic, number, offset, _)| Some((Partition::new(topic, number), Count::try_from(offset).ok()?))).collect()
 }
 
 /// Asks for topics; none for an empty list.
