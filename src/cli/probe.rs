@@ -78,6 +78,7 @@ fn print_reading(reading: &Reading, shared: u32, out: &mut impl Write, err: &mut
         Snapshot::DruidSupervisor(snapshot) => serde_json::to_string_pretty(snapshot),
         Snapshot::FlinkJob(snapshot) => serde_json::to_string_pretty(snapshot),
         Snapshot::KafkaGroup(snapshot) => serde_json::to_string_pretty(snapshot),
+        Snapshot::PubsubSubscription(snapshot) => serde_json::to_string_pretty(snapshot),
         Snapshot::Backlog(snapshot) => serde_json::to_string_pretty(snapshot),
     };
     writeln!(out, "{}", text.map_err(std::io::Error::other)?)?;

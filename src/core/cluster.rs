@@ -40,7 +40,7 @@ pub fn relate(readings: &mut Readings, peers: &[Peer<'_>]) {
                 workers(Arc::make_mut(latest), peers);
             }
         }
-        Readings::FlinkJob(_) | Readings::KafkaGroup(_) | Readings::Backlog(_) => {}
+        Readings::FlinkJob(_) | Readings::KafkaGroup(_) | Readings::PubsubSubscription(_) | Readings::Backlog(_) => {}
     }
 }
 

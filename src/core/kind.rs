@@ -17,13 +17,15 @@ pub enum Kind {
     FlinkJob,
     /// A Kafka consumer group: its consumers against what arrives and waits.
     KafkaGroup,
+    /// A Pub/Sub subscription: its subscribers against what is published and waits.
+    PubsubSubscription,
     /// Any queue with a backlog.
     Backlog,
 }
 
 impl Kind {
     /// All kinds, in the order of the documentation.
-    pub const ALL: [Self; 5] = [Self::DruidWorkers, Self::DruidSupervisor, Self::FlinkJob, Self::KafkaGroup, Self::Backlog];
+    pub const ALL: [Self; 6] = [Self::DruidWorkers, Self::DruidSupervisor, Self::FlinkJob, Self::KafkaGroup, Self::PubsubSubscription, Self::Backlog];
 
     /// The name on the wire.
     #[must_use]
@@ -33,6 +35,7 @@ impl Kind {
             Self::DruidSupervisor => "druidSupervisor",
             Self::FlinkJob => "flinkJob",
             Self::KafkaGroup => "kafkaGroup",
+            Self::PubsubSubscription => "pubsubSubscription",
             Self::Backlog => "backlog",
         }
     }

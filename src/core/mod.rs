@@ -26,5 +26,6 @@ pub fn advise(request: &Request) -> Advice {
         Readings::DruidSupervisor(series) => kinds::supervisor::advise(request, series),
         Readings::FlinkJob(series) => kinds::flink::advise(request, series),
         Readings::KafkaGroup(series) => kinds::kafka::advise(request, series),
+        Readings::PubsubSubscription(series) => kinds::pubsub::advise(request, series),
     }
 }

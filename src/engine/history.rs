@@ -29,7 +29,7 @@ impl History {
             Kind::FlinkJob => policy.flink.window,
             Kind::DruidSupervisor => policy.supervisor.window.longer(stabilization).longer(policy.idle_before_zero),
             Kind::KafkaGroup => policy.kafka.window.longer(stabilization).longer(policy.idle_before_zero),
-            Kind::DruidWorkers | Kind::Backlog => stabilization.longer(policy.idle_before_zero),
+            Kind::DruidWorkers | Kind::PubsubSubscription | Kind::Backlog => stabilization.longer(policy.idle_before_zero),
         };
         Self { readings: Readings::empty(kind), keep_seconds: window.seconds() * 1.2 + 120.0 }
     }
@@ -43,6 +43,7 @@ impl History {
             (Readings::DruidSupervisor(series), Some(Snapshot::DruidSupervisor(latest))) => series.latest = Some(Arc::from(latest)),
             (Readings::FlinkJob(series), Some(Snapshot::FlinkJob(latest))) => series.latest = Some(Arc::new(latest)),
             (Readings::KafkaGroup(series), Some(Snapshot::KafkaGroup(latest))) => series.latest = Some(Arc::from(latest)),
+            (Readings::PubsubSubscription(series), Some(Snapshot::PubsubSubscription(latest))) => series.latest = Some(Arc::from(latest)),
             (Readings::Backlog(series), Some(Snapshot::Backlog(latest))) => series.latest = Some(Arc::new(latest)),
             // a source of another kind cannot be configured
             _ => {}
@@ -59,6 +60,7 @@ impl History {
                 Readings::DruidSupervisor(series) => series.latest = None,
                 Readings::FlinkJob(series) => series.latest = None,
                 Readings::KafkaGroup(series) => series.latest = None,
+                Readings::PubsubSubscription(series) => series.latest = None,
                 Readings::Backlog(series) => series.latest = None,
             }
             self.readings = earlier;
@@ -74,6 +76,7 @@ impl History {
             (Readings::DruidSupervisor(into), Readings::DruidSupervisor(from)) => push(into, from, now, keep),
             (Readings::FlinkJob(into), Readings::FlinkJob(from)) => push(into, from, now, keep),
             (Readings::KafkaGroup(into), Readings::KafkaGroup(from)) => push(into, from, now, keep),
+            (Readings::PubsubSubscription(into), Readings::PubsubSubscription(from)) => push(into, from, now, keep),
             (Readings::Backlog(into), Readings::Backlog(from)) => push(into, from, now, keep),
             _ => {}
         }
@@ -112,6 +115,7 @@ mod tests {
                 Readings::DruidSupervisor(series) => series.history.len(),
                 Readings::FlinkJob(series) => series.history.len(),
                 Readings::KafkaGroup(series) => series.history.len(),
+                Readings::PubsubSubscription(series) => series.history.len(),
                 Readings::Backlog(series) => series.history.len(),
             }
         }

@@ -268,6 +268,7 @@ fn measured(readings: &Readings, now: Timestamp) -> Option<Timestamp> {
         Readings::DruidSupervisor(series) => at(series.latest.as_ref(), now),
         Readings::FlinkJob(series) => at(series.latest.as_ref(), now),
         Readings::KafkaGroup(series) => at(series.latest.as_ref(), now),
+        Readings::PubsubSubscription(series) => at(series.latest.as_ref(), now),
         Readings::Backlog(series) => at(series.latest.as_ref(), now),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::advice::Advice;
-use crate::core::kinds::{BacklogSnapshot, DruidSupervisorSnapshot, DruidWorkersSnapshot, FlinkJobSnapshot, KafkaGroupSnapshot};
+use crate::core::kinds::{BacklogSnapshot, DruidSupervisorSnapshot, DruidWorkersSnapshot, FlinkJobSnapshot, KafkaGroupSnapshot, PubsubSubscriptionSnapshot};
 use crate::core::request::{Failure, Kind, Replicas};
 
 /// A future that the engine can keep in a table.
@@ -23,6 +23,8 @@ pub enum Snapshot {
     FlinkJob(FlinkJobSnapshot),
     /// A Kafka consumer group.
     KafkaGroup(Box<KafkaGroupSnapshot>),
+    /// A Pub/Sub subscription.
+    PubsubSubscription(Box<PubsubSubscriptionSnapshot>),
     /// Any queue.
     Backlog(BacklogSnapshot),
 }
@@ -36,6 +38,7 @@ impl Snapshot {
             Self::DruidSupervisor(_) => Kind::DruidSupervisor,
             Self::FlinkJob(_) => Kind::FlinkJob,
             Self::KafkaGroup(_) => Kind::KafkaGroup,
+            Self::PubsubSubscription(_) => Kind::PubsubSubscription,
             Self::Backlog(_) => Kind::Backlog,
         }
     }

@@ -9,6 +9,7 @@ mod flink;
 mod hpa;
 mod kafka;
 mod keda;
+mod pubsub;
 
 use std::fmt::Write;
 

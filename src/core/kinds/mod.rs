@@ -4,12 +4,14 @@ pub mod backlog;
 pub mod druid;
 pub mod flink;
 pub mod kafka;
+pub mod pubsub;
 pub mod supervisor;
 
 pub use self::backlog::BacklogSnapshot;
 pub use self::druid::DruidWorkersSnapshot;
 pub use self::flink::FlinkJobSnapshot;
 pub use self::kafka::KafkaGroupSnapshot;
+pub use self::pubsub::PubsubSubscriptionSnapshot;
 pub use self::supervisor::DruidSupervisorSnapshot;
 use super::units::{Count, Timestamp};
 

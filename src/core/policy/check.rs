@@ -70,6 +70,7 @@ impl PolicyInput {
         }
         self.check_lag_based(&mut say);
         self.check_kafka(&mut say);
+        self.check_pubsub(&mut say);
         if let Some(value) = self.threads_per_replica.filter(|value| *value == 0) {
             say("threadsPerReplica", format!("{value} is out of range: expected at least 1"));
         }
@@ -249,6 +250,7 @@ impl PolicyInput {
         refuse(&druid, Kind::DruidWorkers);
         refuse(&supervisor, Kind::DruidSupervisor);
         refuse(&self.kafka_fields(), Kind::KafkaGroup);
+        refuse(&self.pubsub_fields(), Kind::PubsubSubscription);
         if !matches!(kind, Kind::DruidSupervisor | Kind::KafkaGroup) {
             refuse(&[("window", self.window.is_some())], Kind::FlinkJob);
             refuse(&[("minReadings", self.min_readings.is_some())], Kind::DruidSupervisor);
@@ -265,6 +267,9 @@ impl PolicyInput {
         }
         if self.preset == Some(Preset::KedaKafka) && kind != Kind::KafkaGroup {
             problems.push(Problem::new("preset", format!("\"keda-kafka\" is a preset of kafkaGroup: expected none for {kind}")));
+        }
+        if self.preset == Some(Preset::KedaGcpPubsub) && kind != Kind::PubsubSubscription {
+            problems.push(Problem::new("preset", format!("\"keda-gcp-pubsub\" is a preset of pubsubSubscription: expected none for {kind}")));
         }
         if self.preset == Some(Preset::DruidLagBased) && kind != Kind::DruidSupervisor {
             problems.push(Problem::new("preset", format!("\"druid-lag-based\" is a preset of druidSupervisor: expected none for {kind}")));

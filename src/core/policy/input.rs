@@ -178,6 +178,13 @@ pub struct PolicyInput {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keda_kafka: Option<KedaKafkaInput>,
 
+    /// `pubsubSubscription`: the ack deadline of the subscription (default 10s).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ack_deadline: Option<Duration>,
+    /// `pubsubSubscription`: messages that one replica holds at most, its flow control.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_outstanding_per_replica: Option<Count>,
+
     /// `flinkJob`, `druidSupervisor` and `kafkaGroup`: length of the window of readings (default 15m, 10m, and
     /// `scaleDown.stabilization`).
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -8,12 +8,14 @@ mod cron;
 mod excluded;
 mod input;
 mod kafka;
+mod pubsub;
 mod period;
 mod terms;
 
 pub use self::excluded::ExcludedPeriod;
 pub use self::input::*;
 pub use self::kafka::*;
+pub use self::pubsub::*;
 pub use self::period::Period;
 pub use self::terms::*;
 use super::kind::Kind;
@@ -55,6 +57,7 @@ pub struct Policy {
     pub supervisor: SupervisorPolicy,
     pub flink: FlinkPolicy,
     pub kafka: KafkaPolicy,
+    pub pubsub: PubsubPolicy,
 }
 
 /// A scheduled lower bound.
@@ -233,7 +236,7 @@ impl PolicyInput {
         // Druid waits for so long between two changes, in both directions
         let cooldown = if lag_based { Duration::from_mins(10) } else { Duration::ZERO };
         let midas = self.preset == Some(Preset::Midas);
-        let keda = self.preset == Some(Preset::KedaKafka);
+        let keda = matches!(self.preset, Some(Preset::KedaKafka | Preset::KedaGcpPubsub));
         let unknown = self.on_unknown.clone().unwrap_or_default();
         Policy {
             min: self.min.or(self.task_count_min).unwrap_or(1),
@@ -251,7 +254,7 @@ impl PolicyInput {
             idle_before_zero: self.idle_before_zero.unwrap_or(Duration::from_mins(5)),
             startup: self.startup.unwrap_or(Duration::from_mins(if kind == Kind::DruidWorkers { 5 } else { 1 })),
             pause: self.pause.unwrap_or(Duration::from_secs(10)),
-            stale_after: self.stale_after.unwrap_or(Duration::from_mins(2)),
+            stale_after: self.stale_after.unwrap_or(Duration::from_mins(if kind == Kind::PubsubSubscription { 5 } else { 2 })),
             on_unknown: OnUnknown {
                 fallback: unknown.fallback,
                 after_failures: unknown.after_failures.unwrap_or(3),
@@ -296,6 +299,7 @@ impl PolicyInput {
             supervisor: self.supervisor(lag_based),
             flink: self.flink(peer),
             kafka: self.kafka(self.scale_down.as_ref().and_then(|down| down.stabilization).unwrap_or(Duration::from_mins(5))),
+            pubsub: self.pubsub(),
         }
     }
 

@@ -21,6 +21,9 @@ pub enum Preset {
     /// The arithmetic of KEDA's Kafka scaler.
     #[serde(rename = "keda-kafka")]
     KedaKafka,
+    /// The arithmetic of KEDA's Pub/Sub scaler.
+    #[serde(rename = "keda-gcp-pubsub")]
+    KedaGcpPubsub,
 }
 
 /// A scheduled lower bound.

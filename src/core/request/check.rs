@@ -36,6 +36,8 @@ pub fn readings(readings: &Readings, problems: &mut Vec<Problem>) {
         Readings::DruidSupervisor(series) => each(series, problems, supervisor),
         Readings::FlinkJob(series) => each(series, problems, flink),
         Readings::KafkaGroup(series) => each(series, problems, kafka),
+        // nothing but amounts, which their types check
+        Readings::PubsubSubscription(series) => each(series, problems, |_, _| {}),
         Readings::Backlog(series) => each(series, problems, backlog),
     }
 }

@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 pub use self::parse::{Batch, Refusal, parse, parse_batch, parse_value};
 pub use super::kind::Kind;
 pub use super::kinds::Observed;
-use super::kinds::{BacklogSnapshot, DruidSupervisorSnapshot, DruidWorkersSnapshot, FlinkJobSnapshot, KafkaGroupSnapshot};
+use super::kinds::{BacklogSnapshot, DruidSupervisorSnapshot, DruidWorkersSnapshot, FlinkJobSnapshot, KafkaGroupSnapshot, PubsubSubscriptionSnapshot};
 use super::memory::Memory;
 use super::policy::{Policy, PolicyInput};
 pub use super::problem::Problem;
@@ -114,6 +114,8 @@ pub enum Readings {
     FlinkJob(Series<FlinkJobSnapshot>),
     /// A Kafka consumer group.
     KafkaGroup(Series<KafkaGroupSnapshot>),
+    /// A Pub/Sub subscription.
+    PubsubSubscription(Series<PubsubSubscriptionSnapshot>),
     /// Any queue.
     Backlog(Series<BacklogSnapshot>),
 }
@@ -127,6 +129,7 @@ impl Readings {
             Self::DruidSupervisor(_) => Kind::DruidSupervisor,
             Self::FlinkJob(_) => Kind::FlinkJob,
             Self::KafkaGroup(_) => Kind::KafkaGroup,
+            Self::PubsubSubscription(_) => Kind::PubsubSubscription,
             Self::Backlog(_) => Kind::Backlog,
         }
     }
@@ -139,6 +142,7 @@ impl Readings {
             Kind::DruidSupervisor => Self::DruidSupervisor(Series::empty()),
             Kind::FlinkJob => Self::FlinkJob(Series::empty()),
             Kind::KafkaGroup => Self::KafkaGroup(Series::empty()),
+            Kind::PubsubSubscription => Self::PubsubSubscription(Series::empty()),
             Kind::Backlog => Self::Backlog(Series::empty()),
         }
     }
@@ -217,6 +221,7 @@ impl Serialize for RequestBody<'_> {
             Readings::DruidSupervisor(series) => wire(self, series).serialize(serializer),
             Readings::FlinkJob(series) => wire(self, series).serialize(serializer),
             Readings::KafkaGroup(series) => wire(self, series).serialize(serializer),
+            Readings::PubsubSubscription(series) => wire(self, series).serialize(serializer),
             Readings::Backlog(series) => wire(self, series).serialize(serializer),
         }
     }

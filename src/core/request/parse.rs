@@ -33,7 +33,7 @@ pub enum Refusal {
     #[error("the request is not valid: {} problems", .0.len())]
     Invalid(Vec<Problem>),
     /// Its kind cannot be judged by this version.
-    #[error("kind \"{0}\" is not supported: expected one of druidWorkers, druidSupervisor, flinkJob, kafkaGroup, backlog")]
+    #[error("kind \"{0}\" is not supported: expected one of druidWorkers, druidSupervisor, flinkJob, kafkaGroup, pubsubSubscription, backlog")]
     KindNotSupported(String),
 }
 
@@ -129,7 +129,7 @@ fn parse_str(text: &str, clock: Timestamp) -> Result<Request, Refusal> {
     let mut problems = members.problems();
     let named = read::<String>(members.get("kind"), "kind", &mut problems);
     if named.is_none() && !problems.iter().any(|problem| problem.path == "kind") {
-        problems.push(Problem::new("kind", "is missing: expected one of druidWorkers, druidSupervisor, flinkJob, kafkaGroup, backlog"));
+        problems.push(Problem::new("kind", "is missing: expected one of druidWorkers, druidSupervisor, flinkJob, kafkaGroup, pubsubSubscription, backlog"));
     }
     let of_name = |name: String| Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or(Refusal::KindNotSupported(name));
     let kind = named.map(of_name).transpose()?;
@@ -149,6 +149,7 @@ fn parse_str(text: &str, clock: Timestamp) -> Result<Request, Refusal> {
         Kind::DruidSupervisor => Readings::DruidSupervisor(series(&members, &mut problems)),
         Kind::FlinkJob => Readings::FlinkJob(series(&members, &mut problems)),
         Kind::KafkaGroup => Readings::KafkaGroup(series(&members, &mut problems)),
+        Kind::PubsubSubscription => Readings::PubsubSubscription(series(&members, &mut problems)),
         Kind::Backlog => Readings::Backlog(series(&members, &mut problems)),
     };
     let mut found = Vec::new();

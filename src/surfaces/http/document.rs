@@ -16,7 +16,7 @@ use utoipa::{OpenApi as _, ToSchema};
 use super::problem::Problem;
 use super::{AppState, documented};
 use crate::core::advice::Advice;
-use crate::core::kinds::{BacklogSnapshot, DruidSupervisorSnapshot, DruidWorkersSnapshot, FlinkJobSnapshot, KafkaGroupSnapshot};
+use crate::core::kinds::{BacklogSnapshot, DruidSupervisorSnapshot, DruidWorkersSnapshot, FlinkJobSnapshot, KafkaGroupSnapshot, PubsubSubscriptionSnapshot};
 use crate::core::policy::PolicyInput;
 use crate::core::request::{Failure, Replicas};
 use crate::core::units::Timestamp;
@@ -76,6 +76,10 @@ body_of! {
     KafkaGroupRequest, kafka_group_kind = "kafkaGroup", KafkaGroupSnapshot
 }
 body_of! {
+    /// A Pub/Sub subscription: its subscribers against what is published and waits.
+    PubsubSubscriptionRequest, pubsub_subscription_kind = "pubsubSubscription", PubsubSubscriptionSnapshot
+}
+body_of! {
     /// Any queue with a backlog.
     BacklogRequest, backlog_kind = "backlog", BacklogSnapshot
 }
@@ -88,6 +92,7 @@ body_of! {
     ("druidSupervisor" = "#/components/schemas/DruidSupervisorRequest"),
     ("flinkJob" = "#/components/schemas/FlinkJobRequest"),
     ("kafkaGroup" = "#/components/schemas/KafkaGroupRequest"),
+    ("pubsubSubscription" = "#/components/schemas/PubsubSubscriptionRequest"),
     ("backlog" = "#/components/schemas/BacklogRequest")
 )))]
 #[expect(dead_code, reason = "only its schema is used")]
@@ -96,6 +101,7 @@ pub enum AdviceRequest {
     DruidSupervisor(DruidSupervisorRequest),
     FlinkJob(FlinkJobRequest),
     KafkaGroup(KafkaGroupRequest),
+    PubsubSubscription(PubsubSubscriptionRequest),
     Backlog(BacklogRequest),
 }
 
@@ -127,12 +133,13 @@ pub enum AdviceOrProblem {
 }
 
 /// Bodies that can be posted as they stand, by kind.
-pub const EXAMPLES: [(&str, &str, &str); 5] = [
+pub const EXAMPLES: [(&str, &str, &str); 6] = [
     ("backlog", "A queue that falls behind", include_str!("examples/backlog.json")),
     ("druidSupervisor", "A Druid supervisor that falls behind", include_str!("examples/druid_supervisor.json")),
     ("druidWorkers", "Druid workers whose slots are full", include_str!("examples/druid_workers.json")),
     ("flinkJob", "A Flink job with a busy operator", include_str!("examples/flink_job.json")),
     ("kafkaGroup", "A Kafka consumer group that falls behind", include_str!("examples/kafka_group.json")),
+    ("pubsubSubscription", "A Pub/Sub subscription that falls behind", include_str!("examples/pubsub_subscription.json")),
 ];
 
 /// The examples as the document carries them.
@@ -144,10 +151,10 @@ fn examples() -> impl Iterator<Item = (&'static str, Example)> {
 }
 
 #[derive(utoipa::OpenApi)]
-#[openapi(components(schemas(AdviceRequest, DruidWorkersRequest, DruidSupervisorRequest, FlinkJobRequest, KafkaGroupRequest, BacklogRequest, Problem)))]
+#[openapi(components(schemas(AdviceRequest, DruidWorkersRequest, DruidSupervisorRequest, FlinkJobRequest, KafkaGroupRequest, PubsubSubscriptionRequest, BacklogRequest, Problem)))]
 struct Components;
 
-const DESCRIPTION: &str = "How many replicas, which parallelism, and why: scaling advice for Druid workers, Druid supervisors, Flink jobs, Kafka consumer groups and any queue.
+const DESCRIPTION: &str = "How many replicas, which parallelism, and why: scaling advice for Druid workers, Druid supervisors, Flink jobs, Kafka consumer groups, Pub/Sub subscriptions and any queue.
 
 Post a reading to `/v1/advice`, or let the service ask the sources of its configured targets and read their latest advice.
 

@@ -255,7 +255,7 @@ pub fn undecided(target: &Target, now: Timestamp) -> Advice {
         unit: match target.kind {
             Kind::DruidSupervisor => Unit::Tasks,
             Kind::FlinkJob => Unit::TaskManagers,
-            Kind::DruidWorkers | Kind::KafkaGroup | Kind::Backlog => Unit::Replicas,
+            Kind::DruidWorkers | Kind::KafkaGroup | Kind::PubsubSubscription | Kind::Backlog => Unit::Replicas,
         },
         active: None,
         bounds,

@@ -137,7 +137,8 @@ impl BacklogSnapshot {
     /// True when nothing waits, arrives or is in work.
     #[must_use]
     pub fn is_quiet(&self, policy: &Policy) -> bool {
-        self.backlog.is_some_and(|backlog| non_negative(backlog) <= policy.activation_backlog)
+        // without a number it is quiet where the policy says so
+        self.backlog.map(non_negative).or(policy.no_data).is_some_and(|backlog| backlog <= policy.activation_backlog)
             && self.in_flight.unwrap_or(0) == 0
             && self.arrival_per_second.known().unwrap_or(0.0) <= 0.0
     }

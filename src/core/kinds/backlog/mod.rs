@@ -28,6 +28,11 @@ use super::super::{advice::Advice, trust, trust::Trust};
 /// Judges a queue.
 #[must_use]
 pub fn advise(request: &Request, series: &Series<BacklogSnapshot>) -> Advice {
+    advise_with(request, series, |_| {})
+}
+
+/// Judges a queue of a kind that has more to say: `amend` sees what is judged of a reading that can be believed.
+pub(super) fn advise_with(request: &Request, series: &Series<BacklogSnapshot>, amend: impl FnOnce(&mut Judged)) -> Advice {
     let case = Case::new(request);
     let trust = trust::look(series, request);
     let mut judged = Judged::begin(&case, series, Unit::Replicas);
@@ -39,6 +44,7 @@ pub fn advise(request: &Request, series: &Series<BacklogSnapshot>) -> Advice {
     };
     let demand = measure(&case, series, reading, &trust);
     judge(&case, series, reading, &trust, &demand, &mut judged);
+    amend(&mut judged);
     let floor = in_flight_floor(&case, reading, &demand);
     let current = judged.current;
     conclude(&case, &trust, judged, |count, reasons, _| {
