@@ -93,12 +93,14 @@ fn row(name: &str, inputs: &Value, expected: &Value) {
         }
         "pubsub_littles_law" => {
             let policy = json!({ "targetUtilization": inputs["util"], "maxOutstandingPerReplica": inputs["max_outstanding_per_replica"], "perReplicaPerSecond": 1000, "ackDeadline": "600s" });
-            let snapshot = json!({ "undelivered": 0, "publishPerSecond": inputs["rate"], "ackPerSecond": inputs["rate"], "processingSeconds": inputs["processing_s"] });
+            let snapshot =
+                json!({ "undelivered": 0, "publishPerSecond": inputs["rate"], "ackPerSecond": inputs["rate"], "processingSeconds": inputs["processing_s"] });
             let advice = ask(1, snapshot, json!([]), policy);
             assert_eq!(advice.recommended, expected["replicas"].as_u64(), "{name}: {}", said(&advice));
         }
         "pubsub_stream_throughput_bound" => {
-            let snapshot = json!({ "undelivered": 0, "publishPerSecond": inputs["rate"], "ackPerSecond": inputs["rate"], "messageBytes": inputs["message_bytes"] });
+            let snapshot =
+                json!({ "undelivered": 0, "publishPerSecond": inputs["rate"], "ackPerSecond": inputs["rate"], "messageBytes": inputs["message_bytes"] });
             let advice = ask(1, snapshot, json!([]), json!({ "perReplicaPerSecond": 1_000_000 }));
             assert_eq!(advice.recommended, expected["min_replicas"].as_u64(), "{name}: {}", said(&advice));
         }
@@ -117,7 +119,8 @@ fn row(name: &str, inputs: &Value, expected: &Value) {
 #[test]
 fn pubsub_every_row_of_the_vectors_holds() {
     let vectors: Value = serde_json::from_str(include_str!("vectors/kafka-pubsub.json")).expect("JSON");
-    let rows: Vec<&Value> = vectors["cases"].as_array().expect("rows").iter().filter(|row| row["name"].as_str().is_some_and(|name| name.starts_with("pubsub_"))).collect();
+    let rows: Vec<&Value> =
+        vectors["cases"].as_array().expect("rows").iter().filter(|row| row["name"].as_str().is_some_and(|name| name.starts_with("pubsub_"))).collect();
     assert_eq!(rows.len(), 11);
     for entry in rows {
         row(entry["name"].as_str().expect("a name"), &entry["inputs"], &entry["expected"]);

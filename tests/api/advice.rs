@@ -75,7 +75,7 @@ async fn a_kind_that_cannot_be_judged_has_a_code_of_its_own() {
 #[tokio::test]
 async fn of_an_array_each_is_judged_alone() {
     let service = Service::new();
-    let answer = service.post(ADVICE, format!("[{QUESTION}, {{\"kind\":\"backlog\",\"nmae\":1}}, {{\"kind\":\"pubsubSubscription\"}}, {QUESTION}]")).await;
+    let answer = service.post(ADVICE, format!("[{QUESTION}, {{\"kind\":\"backlog\",\"nmae\":1}}, {{\"kind\":\"kinesisStream\"}}, {QUESTION}]")).await;
     assert_eq!(answer.status, 200);
     let answers = answer.json();
     let answers = answers.as_array().expect("an array");

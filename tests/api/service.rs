@@ -118,7 +118,7 @@ async fn the_document_describes_every_call_body_and_error() {
     let schemas = &document["components"]["schemas"];
     let question = &schemas["AdviceRequest"];
     assert_eq!(question["discriminator"]["propertyName"], "kind");
-    assert_eq!(question["oneOf"].as_array().map(Vec::len), Some(5));
+    assert_eq!(question["oneOf"].as_array().map(Vec::len), Some(6));
     for (schema, kind) in
         [("DruidWorkersRequest", "druidWorkers"), ("FlinkJobRequest", "flinkJob"), ("KafkaGroupRequest", "kafkaGroup"), ("BacklogRequest", "backlog")]
     {

@@ -19,7 +19,8 @@ fn sc_069_pubsub_no_data_point_is_no_empty_subscription() {
 #[test]
 fn sc_070_pubsub_no_data_is_zero_where_the_policy_says_so() {
     let asked = |no_data: Value| {
-        let mut body = subscription(1, json!({ "noData": true }), json!({ "min": 0, "max": 5, "perReplicaBacklog": 100, "idleBeforeZero": "10m", "noData": no_data }));
+        let mut body =
+            subscription(1, json!({ "noData": true }), json!({ "min": 0, "max": 5, "perReplicaBacklog": 100, "idleBeforeZero": "10m", "noData": no_data }));
         let history: Vec<Value> = (1..=4).rev().map(|step| json!({ "observedAt": ago(step * 200), "noData": true })).collect();
         body["history"] = json!(history);
         advise(&body)

@@ -8,15 +8,15 @@ mod cron;
 mod excluded;
 mod input;
 mod kafka;
-mod pubsub;
 mod period;
+mod pubsub;
 mod terms;
 
 pub use self::excluded::ExcludedPeriod;
 pub use self::input::*;
 pub use self::kafka::*;
-pub use self::pubsub::*;
 pub use self::period::Period;
+pub use self::pubsub::*;
 pub use self::terms::*;
 use super::kind::Kind;
 use super::problem::Problem;

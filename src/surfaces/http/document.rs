@@ -151,7 +151,16 @@ fn examples() -> impl Iterator<Item = (&'static str, Example)> {
 }
 
 #[derive(utoipa::OpenApi)]
-#[openapi(components(schemas(AdviceRequest, DruidWorkersRequest, DruidSupervisorRequest, FlinkJobRequest, KafkaGroupRequest, PubsubSubscriptionRequest, BacklogRequest, Problem)))]
+#[openapi(components(schemas(
+    AdviceRequest,
+    DruidWorkersRequest,
+    DruidSupervisorRequest,
+    FlinkJobRequest,
+    KafkaGroupRequest,
+    PubsubSubscriptionRequest,
+    BacklogRequest,
+    Problem
+)))]
 struct Components;
 
 const DESCRIPTION: &str = "How many replicas, which parallelism, and why: scaling advice for Druid workers, Druid supervisors, Flink jobs, Kafka consumer groups, Pub/Sub subscriptions and any queue.
