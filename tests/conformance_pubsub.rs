@@ -86,8 +86,8 @@ fn row(name: &str, inputs: &Value, expected: &Value) {
         }
         "pubsub_poison" | "pubsub_behind" => {
             let (latest, history) = steps(inputs);
-            let advice = ask(5, latest, history, json!({ "perReplicaPerSecond": 120, "maxLagSeconds": 60 }));
-            let grows = advice.recommended > Some(5);
+            let advice = ask(6, latest, history, json!({ "perReplicaPerSecond": 120, "maxLagSeconds": 60 }));
+            let grows = advice.recommended > Some(6);
             assert_eq!(grows, name == "pubsub_behind", "{name}: {}", said(&advice));
             assert_eq!(said(&advice).contains("PoisonMessage"), name == "pubsub_poison", "{name}: {}", said(&advice));
         }
