@@ -145,6 +145,32 @@ proptest! {
     }
 
     #[test]
+    fn a_pubsub_subscription_is_answered_within_bounds_and_the_trace_adds_up(
+        (undelivered, oldest, rates, outstanding, streams, no_data) in (
+            option::of(-5i64..2_000_000), option::of(0.0f64..1e5), proptest::array::uniform4(option::of(0.0f64..1e5)),
+            option::of(0u64..3_000_000), option::of(0u64..50), any::<bool>(),
+        ),
+        policy in policy(), current in 0u64..40, age in 0i64..400,
+    ) {
+        let [publish, ack, sent, expired] = rates;
+        let observed: jiff::Timestamp = "2026-11-30T10:00:00Z".parse().expect("a time");
+        let now = observed + jiff::SignedDuration::from_secs(age);
+        let body = json!({ "kind": "pubsubSubscription", "now": now.to_string(), "replicas": { "spec": current, "ready": current }, "policy": policy,
+            "snapshot": { "observedAt": observed.to_string(), "undelivered": undelivered, "oldestUnackedSeconds": oldest, "publishPerSecond": publish,
+                "ackPerSecond": ack, "sentPerSecond": sent, "expiredAckDeadlinesPerSecond": expired, "outstanding": outstanding, "openStreams": streams, "noData": no_data } });
+        let advice = advise(&body);
+        well_formed(&advice)?;
+        let recommended = advice.recommended.expect("a count whenever the current one is known");
+        prop_assert!(recommended <= policy["max"].as_u64().expect("max").max(current), "{recommended}");
+        let mut value = advice.wanted.unwrap_or(current);
+        for limit in &advice.limits {
+            prop_assert_eq!(limit.from, value, "{:?}", advice.limits);
+            value = limit.to;
+        }
+        prop_assert_eq!(value, recommended, "{:?}", advice.limits);
+    }
+
+    #[test]
     fn a_kafka_group_is_answered_within_bounds_and_the_trace_adds_up(snapshot in consumer_group(), policy in policy(), current in 0u64..40, reset in 0usize..4) {
         let mut policy = policy;
         policy["offsetReset"] = json!(["unknown", "earliest", "latest", "none"][reset]);

@@ -1,6 +1,7 @@
 //! Subscriptions of Pub/Sub.
 
 use loadline::core::advice::Outcome;
+use loadline::core::reasons::ReasonCode;
 use serde_json::{Value, json};
 
 use super::{advise, ago, has, immediate, said};
@@ -39,7 +40,8 @@ fn sc_071_pubsub_the_level_counts_not_its_change() {
 
 #[test]
 fn sc_072_pubsub_a_reading_from_before_the_last_change_is_not_acted_on_again() {
-    let mut body = subscription(1, json!({ "observedAt": ago(120), "undelivered": 1 }), json!({ "max": 10, "perReplicaBacklog": 1 }));
+    let mut body = subscription(1, json!({ "observedAt": ago(120), "undelivered": 3 }), json!({ "max": 10, "perReplicaBacklog": 1 }));
+    assert_eq!(advise(&body).recommended, Some(3), "the number by itself asks for three");
     body["replicas"]["lastChange"] = json!({ "at": ago(60), "from": 0, "to": 1 });
     let advice = advise(&body);
     assert_eq!(advice.recommended, Some(1), "{}", said(&advice));
@@ -57,4 +59,25 @@ fn sc_073_pubsub_one_old_message_is_not_an_amount() {
 fn sc_076_pubsub_without_partitions_nothing_is_bound_by_them() {
     let advice = advise(&subscription(2, json!({ "undelivered": 4000 }), json!({ "max": 12, "perReplicaBacklog": 500 })));
     assert_eq!(advice.recommended, Some(8), "{}", said(&advice));
+}
+
+#[test]
+fn pubsub_subscribers_that_do_not_pull_are_not_multiplied() {
+    let silent = json!({ "undelivered": 90_000, "openStreams": 0, "ackPerSecond": 0.0, "publishPerSecond": 500.0 });
+    let mut body = subscription(4, silent, json!({ "max": 50, "perReplicaPerSecond": 100 }));
+    body["replicas"]["ready"] = json!(4);
+    let advice = advise(&body);
+    assert_eq!((advice.recommended, advice.outcome), (Some(4), Outcome::Hold), "{}", said(&advice));
+    assert!(has(&advice, "NoMembers"), "{}", said(&advice));
+    // just started ones have not had the time
+    body["replicas"]["lastChange"] = json!({ "at": ago(1), "from": 0, "to": 4 });
+    body["policy"]["startup"] = json!("1m");
+    assert!(!has(&advise(&body), "NoMembers"));
+}
+
+#[test]
+fn pubsub_without_a_data_point_it_is_said_once() {
+    let advice = advise(&subscription(3, json!({ "noData": true }), json!({ "perReplicaBacklog": 100 })));
+    let told = advice.reasons.iter().filter(|reason| reason.code() == ReasonCode::DemandUnknown).count();
+    assert_eq!(told, 1, "{}", said(&advice));
 }

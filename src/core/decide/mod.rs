@@ -6,6 +6,8 @@
 
 mod answer;
 mod case;
+pub mod effect;
+pub mod settle;
 
 use self::answer::{answer, remember};
 pub use self::case::Case;

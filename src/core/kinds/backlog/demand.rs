@@ -6,6 +6,7 @@ use crate::core::decide::Case;
 use crate::core::policy::Policy;
 use crate::core::reasons::{Names, Num, Reason};
 use crate::core::request::Series;
+use crate::core::sizing::capacity::{Capacity, Source, remembered};
 use crate::core::trust::{self, Trust};
 use crate::core::units::{Count, Known, Timestamp, as_f64, seconds_between};
 
@@ -18,43 +19,6 @@ const SATURATED_BUSY: f64 = 0.9;
 #[must_use]
 pub fn non_negative(value: i64) -> f64 {
     as_f64(value.max(0).unsigned_abs())
-}
-
-/// How the capacity of a replica is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
-    Declared,
-    Measured,
-    Remembered,
-    LowerBound,
-}
-
-/// The capacity of one replica.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Capacity {
-    /// Items per second; above 0.
-    pub per_replica: f64,
-    source: Source,
-}
-
-impl Capacity {
-    /// True when it was measured, now or earlier.
-    #[must_use]
-    pub fn is_measured(&self) -> bool {
-        matches!(self.source, Source::Measured | Source::Remembered)
-    }
-
-    /// True when this reading measured it.
-    #[must_use]
-    pub fn is_fresh_measure(&self) -> bool {
-        self.source == Source::Measured
-    }
-
-    /// True when it is only what a replica has been seen to do.
-    #[must_use]
-    pub fn is_lower_bound(&self) -> bool {
-        self.source == Source::LowerBound
-    }
 }
 
 /// What is known.
@@ -157,8 +121,8 @@ pub fn measure(case: &Case<'_>, series: &Series<BacklogSnapshot>, reading: &Back
         ..Demand::default()
     };
     backlog(case, reading, &mut demand);
-    let before = Before::of(case, series);
     let at = trust.observed_at.unwrap_or(case.now);
+    let before = Before::of(case, series, at);
     arrivals(reading, &before, at, &mut demand);
     plausible(case, &before, at, &mut demand);
     demand.lag_seconds = reading.oldest_seconds.known().or_else(|| match (demand.backlog, demand.served) {
@@ -211,7 +175,8 @@ fn backlog(case: &Case<'_>, reading: &BacklogSnapshot, demand: &mut Demand) {
     }
 }
 
-/// The reading before this one.
+/// The reading before this one. One that was measured at the same time is the same one, seen again: a source that is
+/// asked more often than it measures would else look like a queue that stands still.
 #[derive(Clone, Copy, Debug, Default)]
 struct Before {
     arrived: Option<(u64, Timestamp)>,
@@ -219,16 +184,17 @@ struct Before {
 }
 
 impl Before {
-    fn of(case: &Case<'_>, series: &Series<BacklogSnapshot>) -> Self {
-        let last = series.history.last().map(|reading| (reading, trust::measured_at(reading.as_ref(), case.now)));
+    fn of(case: &Case<'_>, series: &Series<BacklogSnapshot>, latest: Timestamp) -> Self {
+        let timed = series.history.iter().map(|reading| (reading, trust::measured_at(reading.as_ref(), case.now)));
+        let last = timed.rev().find(|(_, at)| *at < latest);
         let memory = case.memory;
         Self {
             arrived: last
                 .and_then(|(reading, at)| Some((reading.arrived_total?, at)))
-                .or_else(|| memory.and_then(|memory| memory.arrived).map(|seen| (seen.value, seen.at))),
+                .or_else(|| memory.and_then(|memory| memory.arrived).map(|seen| (seen.value, seen.at)).filter(|(_, at)| *at < latest)),
             backlog: last
                 .and_then(|(reading, at)| Some((non_negative(reading.backlog?), at)))
-                .or_else(|| memory.and_then(|memory| memory.backlog).map(|seen| (as_f64(seen.value), seen.at))),
+                .or_else(|| memory.and_then(|memory| memory.backlog).map(|seen| (as_f64(seen.value), seen.at)).filter(|(_, at)| *at < latest)),
         }
     }
 }
@@ -278,19 +244,22 @@ fn plausible(case: &Case<'_>, before: &Before, at: Timestamp, demand: &mut Deman
 }
 
 fn capacity(case: &Case<'_>, reading: &BacklogSnapshot, demand: &Demand, before: &Before) -> Option<Capacity> {
-    let found = |per_replica: f64, source| (per_replica.is_finite() && per_replica > 0.0).then_some(Capacity { per_replica, source });
+    let found = |per_replica: f64, source| Capacity::new(per_replica, source, 0.0);
+    let of = demand.replicas.unwrap_or(0);
+    // one number over all of them tells of all or of none
+    let measured = Source::Measured { saturated: of, of };
     if let Some(declared) = case.policy.per_replica_per_second {
         return found(declared, Source::Declared);
     }
     if let Some(seconds) = reading.seconds_per_item.known().filter(|seconds| *seconds > 0.0) {
-        return found(as_f64(case.policy.threads_per_replica) / seconds, Source::Measured);
+        return found(as_f64(case.policy.threads_per_replica) / seconds, measured);
     }
     let each = demand.replicas.filter(|count| *count > 0).zip(demand.served).map(|(count, served)| served / as_f64(count));
     let busy = reading.busy_ratio.known();
     if let (Some(each), Some(busy)) = (each, busy)
         && busy >= LEAST_BUSY
     {
-        return found(each / busy.min(1.0), Source::Measured);
+        return found(each / busy.min(1.0), measured);
     }
     // a queue that does not shrink while it is served keeps everyone busy
     let standing = demand.backlog.is_some_and(|backlog| backlog > 0.0 && before.backlog.is_some_and(|(earlier, _)| earlier > 0.0 && backlog >= earlier));
@@ -298,10 +267,10 @@ fn capacity(case: &Case<'_>, reading: &BacklogSnapshot, demand: &Demand, before:
     if let Some(each) = each
         && (standing || outrun || busy.is_some_and(|busy| busy >= SATURATED_BUSY))
     {
-        return found(each, Source::Measured);
+        return found(each, measured);
     }
     if let Some(seen) = case.memory.and_then(|memory| memory.capacity) {
-        return found(seen.per_replica_per_second, Source::Remembered);
+        return remembered(seen.per_replica_per_second, seen.at, each, case.now);
     }
     each.and_then(|each| found(each, Source::LowerBound))
 }
@@ -326,6 +295,7 @@ fn inputs(demand: &mut Demand, reading: &BacklogSnapshot) {
     add("busyRatio", reading.busy_ratio.known(), InputState::Fresh);
     if let Some(capacity) = demand.capacity {
         let state = if capacity.is_lower_bound() { InputState::Assumed } else { InputState::Fresh };
+        let age = if capacity.source == Source::Remembered { Some(capacity.age_seconds) } else { age };
         inputs.push(Input { name: "capacityPerReplicaPerSecond", value: Some(capacity.per_replica), age_seconds: age, state });
     }
     demand.inputs = inputs;

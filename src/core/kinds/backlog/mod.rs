@@ -17,13 +17,18 @@ pub use self::reading::*;
 
 use self::demand::{Demand, measure};
 use super::super::advice::{Action, ActionKind, Confidence, Unit};
-use super::super::decide::{Case, Fit, Judged, conclude};
-use super::super::memory::{CapacitySeen, CounterSeen};
+use super::super::decide::settle::{Shown, Wish, is_for_zero, settle};
+use super::super::decide::{Case, Fit, Judged, conclude, effect};
+use super::super::memory::{CapacityAt, CapacitySeen, CounterSeen};
 use super::super::reasons::{Maybe, Names, Num, Rate, Reason, Secs, Share};
 use super::super::request::{Request, Series};
 use super::super::sizing::rate::{self, Load};
-use super::super::units::{Amount, Count, Timestamp, as_f64, ceil_count, seconds_between};
+use super::super::sizing::wish::{self, Why};
+use super::super::units::{Amount, Count, Known, Timestamp, as_f64, ceil_count, seconds_between};
 use super::super::{advice::Advice, trust, trust::Trust};
+
+/// So many seconds of service that wait keep every replica busy.
+const STANDS_SECONDS: f64 = 10.0;
 
 /// Judges a queue.
 #[must_use]
@@ -72,52 +77,42 @@ fn judge(case: &Case<'_>, series: &Series<BacklogSnapshot>, reading: &BacklogSna
     }
     broken_rollout(case, judged);
 
-    let mut wishes = wishes(case, series, reading, demand, judged);
-    // something is there to do and nobody is there: one is started, and tells how fast it is
-    if wishes.is_empty() && judged.current == Some(0) && judged.active == Some(true) {
-        let in_flight = reading.in_flight.unwrap_or(0);
-        wishes.push((1.0, Reason::ActiveTraffic { arrival_per_second: Maybe(demand.arrival.map(Rate)), in_flight }));
-    }
-    wishes.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let Some((wish, _)) = wishes.first() else {
-        let detail = if demand.missing.is_empty() {
-            "neither rates, a threshold nor signals are given".to_owned()
-        } else {
-            format!("missing {}", demand.missing.join(", "))
-        };
-        judged.complete = false;
-        judged.hold.push(Reason::DemandUnknown { detail });
-        judged.hold.append(&mut judged.no_lower);
-        return;
+    effect(case, series, reading, demand, trust, judged);
+    let shown = Shown { backlog: demand.backlog, arrival: demand.arrival, in_flight: reading.in_flight.unwrap_or(0), is_traffic: judged.active == Some(true) };
+    let missing = || {
+        if demand.missing.is_empty() {
+            return "neither rates, a threshold nor signals are given".to_owned();
+        }
+        format!("missing {}", demand.missing.join(", "))
     };
-    let mut wish = *wish;
-    judged.why.extend(wishes.into_iter().map(|(_, reason)| reason));
-    let current = judged.current.unwrap_or(0);
-    if judged.active == Some(false) && case.min == 0 {
-        // a backlog that is not above activationBacklog counts as none
-        wish = 0.0;
+    let wishes = wishes(case, series, reading, demand, judged);
+    if !settle(case, wishes, shown, missing, judged) {
+        return;
     }
-    if judged.active == Some(true) && ceil_count(wish) == 0 {
-        wish = 1.0;
-        judged.why.insert(0, Reason::ActiveTraffic { arrival_per_second: Maybe(demand.arrival.map(Rate)), in_flight: reading.in_flight.unwrap_or(0) });
-    }
-    // at the floor of zero it is the traffic that keeps one
-    if case.min == 0 && current > 0 && judged.active == Some(true) && demand.backlog.is_some_and(|backlog| backlog <= 0.0) && ceil_count(wish) > 0 {
-        judged.why.push(Reason::ActiveTraffic { arrival_per_second: Maybe(demand.arrival.map(Rate)), in_flight: reading.in_flight.unwrap_or(0) });
-    }
-    if judged.current == Some(0) && ceil_count(wish) > 0 {
-        judged.why.insert(0, Reason::ScaleFromZero { demand: Num(demand.backlog.unwrap_or(0.0)) });
-    }
-    if ceil_count(wish) == 0 && case.min == 0 {
+    if is_for_zero(case, judged) {
         let idle = case.idle_seconds(series, |reading| reading.is_quiet(case.policy));
         judged.idle_for(idle, case.policy);
     }
-    judged.wish = Some(wish);
     keep_numbers(case, trust, demand, judged);
 }
 
+/// What the last raise has brought, where each count is known and work stands in line.
+fn effect(case: &Case<'_>, series: &Series<BacklogSnapshot>, reading: &BacklogSnapshot, demand: &Demand, trust: &Trust, judged: &mut Judged) {
+    let stands = |backlog: Option<f64>, served: f64| backlog.is_some_and(|backlog| backlog > served * STANDS_SECONDS);
+    let seen = |count: Option<Count>, served: Option<f64>, backlog: Option<f64>, at: Timestamp| {
+        let capacity_per_second = served.filter(|served| *served > 0.0 && stands(backlog, *served))?;
+        Some(CapacityAt { parallelism: count.filter(|count| *count > 0)?, capacity_per_second, at })
+    };
+    let told = series.history.iter().filter_map(|earlier| {
+        let backlog = earlier.backlog.map(demand::non_negative);
+        seen(earlier.replicas, earlier.served_per_second.known(), backlog, trust::measured_at(earlier.as_ref(), case.now))
+    });
+    let now = seen(reading.replicas.or(case.request.replicas.ready), demand.served, demand.backlog, trust.observed_at.unwrap_or(case.now));
+    effect::judge(case, told, now, judged);
+}
+
 /// What each way of looking at the demand asks for, unrounded.
-fn wishes(case: &Case<'_>, series: &Series<BacklogSnapshot>, reading: &BacklogSnapshot, demand: &Demand, judged: &mut Judged) -> Vec<(f64, Reason)> {
+fn wishes(case: &Case<'_>, series: &Series<BacklogSnapshot>, reading: &BacklogSnapshot, demand: &Demand, judged: &mut Judged) -> Vec<Wish> {
     let policy = case.policy;
     let mut wishes = Vec::new();
     if let Some(per_replica) = policy.per_replica_backlog {
@@ -145,7 +140,7 @@ fn past(series: &Series<BacklogSnapshot>, case: &Case<'_>, wish: impl Fn(&Backlo
     series.history.iter().filter_map(|reading| Some((trust::measured_at(reading.as_ref(), case.now), ceil_count(wish(reading)?)))).collect()
 }
 
-fn by_rates(case: &Case<'_>, series: &Series<BacklogSnapshot>, demand: &Demand, judged: &mut Judged, wishes: &mut Vec<(f64, Reason)>) {
+fn by_rates(case: &Case<'_>, series: &Series<BacklogSnapshot>, demand: &Demand, judged: &mut Judged, wishes: &mut Vec<Wish>) {
     let policy = case.policy;
     let (Some(arrival), Some(backlog)) = (demand.arrival, demand.backlog) else {
         if let (Some(backlog), Some(capacity)) = (demand.backlog, &demand.capacity) {
@@ -164,8 +159,9 @@ fn by_rates(case: &Case<'_>, series: &Series<BacklogSnapshot>, demand: &Demand, 
     };
     let load = Load { arrival, backlog, served: demand.served.unwrap_or(arrival), capacity: capacity.per_replica };
     judged.load = Some(load);
-    let need = rate::need(load, policy);
-    if !need.reachable {
+    let current = judged.current.unwrap_or(0);
+    let by = wish::by_rates(load, policy, current, backlog <= 0.0);
+    if !by.need.reachable {
         let reason = Reason::ObjectiveUnreachable {
             objective_seconds: policy.catch_up_within.into(),
             reachable_seconds: Maybe(Some(Secs(policy.startup.seconds() + policy.pause.seconds()))),
@@ -175,13 +171,12 @@ fn by_rates(case: &Case<'_>, series: &Series<BacklogSnapshot>, demand: &Demand, 
         let list = if backlog > 0.0 { &mut judged.no_lower } else { &mut judged.notices };
         list.push(reason);
     }
-    judged.confidence = demand.confidence(usize::from(!capacity.is_measured()), judged.one_shot);
-    if judged.current.is_some_and(|current| current > 0) && policy.even_distribution {
-        judged.fit = Fit::SamePeak(need.when_changed);
+    judged.confidence = demand.confidence(usize::from(capacity.estimates() > 0), judged.one_shot);
+    if current > 0 && policy.even_distribution {
+        judged.fit = Fit::SamePeak(by.need.when_changed);
     }
-    let current = judged.current.unwrap_or(0);
     if capacity.is_lower_bound() {
-        by_lower_bound(case, series, load, need, judged, wishes);
+        by_lower_bound(case, series, load, by.need, judged, wishes);
         return;
     }
     judged.past = past(series, case, |reading| {
@@ -189,16 +184,11 @@ fn by_rates(case: &Case<'_>, series: &Series<BacklogSnapshot>, demand: &Demand, 
         let load = Load { arrival, backlog: demand::non_negative(reading.backlog?), served: reading.served_per_second.map_or(arrival, Amount::get), ..load };
         Some(rate::need(load, policy).when_changed)
     });
-    // staying costs neither a start nor a pause: the present count is kept as long as it is enough by itself
-    let is_enough = current > 0 && ceil_count(need.when_changed) > current && ceil_count(need.when_kept) <= current;
-    let needed = if is_enough { as_f64(current) } else { need.when_changed };
-    let per_replica = Rate(load.capacity);
-    let reason = if ceil_count(needed) < current {
-        Reason::SpareCapacity { current, needed: Num(needed) }
-    } else if is_enough || ceil_count(needed) == current {
-        Reason::WithinTarget { current, wanted: ceil_count(needed) }
-    } else if backlog > 0.0 {
-        Reason::BacklogCatchUp {
+    let (needed, per_replica) = (by.needed, Rate(load.capacity));
+    let reason = match by.why {
+        Why::Spare => Reason::SpareCapacity { current, needed: Num(needed) },
+        Why::Within => Reason::WithinTarget { current, wanted: ceil_count(needed) },
+        Why::CatchUp => Reason::BacklogCatchUp {
             backlog_records: Num(backlog),
             arrival_per_second: Rate(arrival),
             capacity_per_replica_per_second: per_replica,
@@ -207,20 +197,19 @@ fn by_rates(case: &Case<'_>, series: &Series<BacklogSnapshot>, demand: &Demand, 
             pause_seconds: policy.pause.into(),
             target_utilization: Share(policy.target_utilization),
             needed: Num(needed),
-        }
-    } else {
-        Reason::DemandAboveCapacity {
+        },
+        Why::Arrival => Reason::DemandAboveCapacity {
             arrival_per_second: Rate(arrival),
             capacity_per_replica_per_second: per_replica,
             target_utilization: Share(policy.target_utilization),
             needed: Num(needed),
-        }
+        },
     };
     wishes.push((needed, reason));
 }
 
 /// What arrives is not known: the backlog alone may raise, and nothing is lowered.
-fn by_backlog_alone(case: &Case<'_>, backlog: f64, capacity: f64, demand: &Demand, judged: &mut Judged, wishes: &mut Vec<(f64, Reason)>) {
+fn by_backlog_alone(case: &Case<'_>, backlog: f64, capacity: f64, demand: &Demand, judged: &mut Judged, wishes: &mut Vec<Wish>) {
     let policy = case.policy;
     let needed = rate::need(Load { arrival: 0.0, backlog, served: 0.0, capacity }, policy).when_changed;
     if needed <= as_f64(judged.current.unwrap_or(0)) {
@@ -236,7 +225,7 @@ fn by_backlog_alone(case: &Case<'_>, backlog: f64, capacity: f64, demand: &Deman
 }
 
 /// With a lower bound alone: raise when the backlog says so, else probe down one step after a quiet window.
-fn by_lower_bound(case: &Case<'_>, series: &Series<BacklogSnapshot>, load: Load, need: rate::Need, judged: &mut Judged, wishes: &mut Vec<(f64, Reason)>) {
+fn by_lower_bound(case: &Case<'_>, series: &Series<BacklogSnapshot>, load: Load, need: rate::Need, judged: &mut Judged, wishes: &mut Vec<Wish>) {
     let current = judged.current.unwrap_or(0);
     judged.notices.push(Reason::CapacityUnknown { detail: format!("a replica has been seen to serve {}, which is a lower bound", Rate(load.capacity)) });
     // a few seconds of arrivals always wait somewhere
@@ -275,7 +264,7 @@ fn by_lower_bound(case: &Case<'_>, series: &Series<BacklogSnapshot>, load: Load,
 }
 
 /// The delay objective: what waits longer than it has to be worked off in time.
-fn by_delay(case: &Case<'_>, demand: &Demand, judged: &mut Judged, wishes: &mut Vec<(f64, Reason)>) {
+fn by_delay(case: &Case<'_>, demand: &Demand, judged: &mut Judged, wishes: &mut Vec<Wish>) {
     let policy = case.policy;
     let (Some(most), Some(lag)) = (policy.max_lag_seconds, demand.lag_seconds) else { return };
     if most < policy.startup.seconds() + demand.age_seconds {
@@ -300,12 +289,7 @@ fn by_delay(case: &Case<'_>, demand: &Demand, judged: &mut Judged, wishes: &mut 
             .actions
             .push(Action::new(ActionKind::Investigate, format!("look at the oldest message: it has waited for {} although replicas are free", Secs(lag))));
     }
-    let by_rate = judged.load.map(|load| {
-        let over = Load { backlog: (load.backlog - most * load.arrival).max(0.0), ..load };
-        rate::need(over, policy).when_changed.max(as_f64(current))
-    });
-    // without a capacity the count grows with the delay, at most doubling at a time
-    let wish = by_rate.unwrap_or_else(|| as_f64(current) * (lag / most).min(2.0));
+    let wish = wish::by_delay(judged.load, lag, most, current, policy);
     // no item can be worked on by two
     let wish = items.map_or(wish, |items| wish.min(items.max(1.0)));
     let reason = Reason::LagObjective { lag_seconds: Secs(lag), max_lag_seconds: Secs(most), needed: Num(wish) };

@@ -33,12 +33,13 @@ use self::load::Demand;
 use self::window::Flows;
 use self::wishes::Ask;
 use super::super::advice::{Advice, Input, InputState, Unit};
+use super::super::decide::settle::{Shown, is_for_zero, settle};
 use super::super::decide::{Case, Judged, conclude};
 use super::super::memory::{CapacitySeen, CounterSeen};
 use super::super::policy::Policy;
-use super::super::reasons::{Maybe, Names, Num, Rate, Reason, Secs};
+use super::super::reasons::{Names, Num, Rate, Reason, Secs};
 use super::super::request::{Request, Series};
-use super::super::sizing::capacity::Source;
+use super::super::sizing::capacity::{Capacity, Source};
 use super::super::trust::{self, Trust};
 use super::super::units::{Count, Duration, Known, as_f64, ceil_count, seconds_between};
 
@@ -185,41 +186,15 @@ fn want(ask: &Ask<'_>, is_silent: bool, judged: &mut Judged) {
         Some(backlog) => Some(backlog > case.policy.activation_backlog || arrives || case.policy.kafka.heartbeat.is_some()),
         None => arrives.then_some(true),
     };
-    let traffic = || Reason::ActiveTraffic { arrival_per_second: Maybe(ask.flows.arrival.map(Rate)), in_flight: 0 };
-    let mut wishes = wishes::of(ask, judged);
-    // something is there to do and nobody is there: one is started, and tells how fast it is
-    if wishes.is_empty() && judged.current == Some(0) && judged.active == Some(true) {
-        wishes.push((1.0, traffic()));
-    }
-    let Some((wish, _)) = wishes.first() else {
-        let detail = if ask.lag.missing.is_empty() {
-            "neither what arrives, what one replica reads, nor a threshold is known".to_owned()
-        } else {
-            format!("missing {}", Names(ask.lag.missing.clone()))
-        };
-        judged.complete = false;
-        judged.hold.push(Reason::DemandUnknown { detail });
-        judged.hold.append(&mut judged.no_lower);
-        return;
+    let shown = Shown { backlog: demand.backlog, arrival: ask.flows.arrival, in_flight: 0, is_traffic: arrives };
+    let missing = || {
+        if ask.lag.missing.is_empty() {
+            return "neither what arrives, what one replica reads, nor a threshold is known".to_owned();
+        }
+        format!("missing {}", Names(ask.lag.missing.clone()))
     };
-    let mut wish = *wish;
-    judged.why.extend(wishes.into_iter().map(|(_, reason)| reason));
-    let current = judged.current.unwrap_or(0);
-    if judged.active == Some(false) && case.min == 0 {
-        // a lag that is not above activationBacklog counts as none
-        wish = 0.0;
-    }
-    if judged.active == Some(true) && ceil_count(wish) == 0 {
-        wish = 1.0;
-        judged.why.insert(0, traffic());
-    } else if case.min == 0 && current > 0 && arrives && demand.backlog.is_some_and(|backlog| backlog <= 0.0) && ceil_count(wish) > 0 {
-        // at the floor of zero it is the traffic that keeps one
-        judged.why.push(traffic());
-    }
-    if judged.current == Some(0) && ceil_count(wish) > 0 {
-        judged.why.insert(0, Reason::ScaleFromZero { demand: Num(demand.backlog.unwrap_or(0.0)) });
-    }
-    if ceil_count(wish) == 0 && case.min == 0 {
+    let wishes = wishes::of(ask, judged);
+    if settle(case, wishes, shown, missing, judged) && is_for_zero(case, judged) {
         let residual = case.policy.kafka.residual_records;
         let quiet = |reading: &KafkaGroupSnapshot| {
             let none_waits = Lag::of(reading, &case.policy.kafka).ok().is_some_and(|lag| {
@@ -235,7 +210,6 @@ fn want(ask: &Ask<'_>, is_silent: bool, judged: &mut Judged) {
         let still = ask.flows.still_seconds().filter(|_| case.memory.is_none()).unwrap_or(0.0);
         judged.idle_for(idle.max(still), case.policy);
     }
-    judged.wish = Some(wish);
 }
 
 /// Partitions on which more arrives than one consumer reads: named, whatever the count.
@@ -323,7 +297,7 @@ fn inputs(ask: &Ask<'_>, trust: &Trust, judged: &mut Judged) {
 
 fn remember(case: &Case<'_>, trust: &Trust, ask: &Ask<'_>, judged: &mut Judged) {
     let at = trust.observed_at.unwrap_or(case.now);
-    if let Some(capacity) = ask.demand.capacity.filter(super::super::sizing::capacity::Capacity::is_fresh_measure) {
+    if let Some(capacity) = ask.demand.capacity.filter(Capacity::is_fresh_measure) {
         judged.memory.capacity = Some(CapacitySeen { per_replica_per_second: capacity.per_replica, at });
     }
     if let Some(records) = ask.lag.records() {

@@ -14,6 +14,7 @@ use super::lag::Lag;
 use super::load::Demand;
 use super::window::{Flows, quiet_seconds};
 use crate::core::advice::Confidence;
+use crate::core::decide::settle::Wish;
 use crate::core::decide::{Case, Fit, Judged};
 use crate::core::reasons::{Maybe, Num, Rate, Reason, Secs, Share};
 use crate::core::request::Series;
@@ -26,9 +27,6 @@ use crate::core::units::{Count, Known, Timestamp, as_f64, ceil_count};
 
 /// A change shows at the latest so long after it has settled.
 const PROOF_SECONDS: f64 = 300.0;
-
-/// A wish with its reason.
-pub type Wish = (f64, Reason);
 
 /// What all ways of looking at a group have in common.
 pub struct Ask<'a> {
@@ -52,7 +50,7 @@ pub struct Ask<'a> {
     pub age_seconds: f64,
 }
 
-/// All wishes, the largest first. Empty where nothing can be said.
+/// All wishes. Empty where nothing can be said.
 pub fn of(ask: &Ask<'_>, judged: &mut Judged) -> Vec<Wish> {
     let mut wishes = Vec::new();
     if let Some(per_replica) = ask.case.policy.per_replica_backlog {
@@ -61,7 +59,6 @@ pub fn of(ask: &Ask<'_>, judged: &mut Judged) -> Vec<Wish> {
         by_rates(ask, judged, &mut wishes);
     }
     by_delay(ask, judged, &mut wishes);
-    wishes.sort_by(|a, b| b.0.total_cmp(&a.0));
     wishes
 }
 

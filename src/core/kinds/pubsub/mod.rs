@@ -73,7 +73,9 @@ fn redelivery(reading: &PubsubSubscriptionSnapshot) -> f64 {
 /// The reading as one of a queue, at the time at which it was measured.
 fn as_queue(reading: &PubsubSubscriptionSnapshot, policy: &Policy) -> BacklogSnapshot {
     let load = 1.0 + redelivery(reading);
-    let times = |rate: Option<Amount>| rate.known().and_then(|rate| Amount::new(rate * load));
+    // counters without events have no points: what that stands for is the user's to say, and only where nothing waits
+    let nothing = policy.no_data.filter(|value| reading.undelivered.is_some_and(|count| as_f64(count.unsigned_abs()) <= *value));
+    let times = |rate: Option<Amount>| rate.known().or(nothing.map(|_| 0.0)).and_then(|rate| Amount::new(rate * load));
     BacklogSnapshot {
         observed_at: reading.observed_at,
         received_at: reading.received_at,
@@ -114,20 +116,24 @@ fn poison(request: &Request, series: &Series<PubsubSubscriptionSnapshot>, latest
     let age = latest.oldest_unacked_seconds.known()?;
     let waits = latest.undelivered.filter(|count| *count > 0).map(|count| as_f64(count.unsigned_abs()))?;
     let few = waits <= latest.ack_per_second.known()?;
-    let readings: Vec<_> = series.history.iter().map(AsRef::as_ref).chain([latest]).collect();
+    let mut readings: Vec<_> = series.history.iter().map(AsRef::as_ref).chain([latest]).collect();
+    // one that was read twice was measured once
+    readings.dedup_by_key(|reading| trust::measured_at(*reading, request.now));
     let grows = readings.windows(2).all(|pair| {
         let [before, after] = pair else { return false };
         let passed = seconds_between(trust::measured_at(*before, request.now), trust::measured_at(*after, request.now));
         let ages = before.oldest_unacked_seconds.known().zip(after.oldest_unacked_seconds.known());
         ages.is_some_and(|(before, after)| passed > 0.0 && after - before >= SAME_OLDEST * passed)
     });
-    (few && grows && readings.len() >= 3).then(|| Reason::PoisonMessage { oldest_seconds: Secs(age), backlog: Num(waits) })
+    (few && grows && readings.len() >= 3).then_some(Reason::PoisonMessage { oldest_seconds: Secs(age), backlog: Num(waits) })
 }
 
 /// What more replicas will not help with.
 fn say(request: &Request, latest: &PubsubSubscriptionSnapshot, poison: Option<Reason>, judged: &mut Judged) {
     let policy = &request.policy;
     if latest.no_data && policy.no_data.is_none() {
+        // what is missing is said better than by its name
+        judged.hold.retain(|reason| !matches!(reason, Reason::DemandUnknown { .. }));
         judged.hold.push(Reason::DemandUnknown { detail: "no data point came with this reading, which does not mean that nothing waits".to_owned() });
     }
     if let Some(reason) = poison {
@@ -145,9 +151,19 @@ fn say(request: &Request, latest: &PubsubSubscriptionSnapshot, poison: Option<Re
     }
     leased(latest, judged);
     buffer(latest, policy, judged);
-    if latest.open_streams == Some(0) && latest.ack_per_second.known() == Some(0.0) && request.replicas.ready.is_some_and(|ready| ready > 0) {
-        judged.actions.push(Action::new(ActionKind::Investigate, "no streaming pull is open although replicas are ready: nobody asks for messages".to_owned()));
+    if let Some(reason) = nobody_asks(request, latest) {
+        judged.hold.push(reason);
+        let advice = "no streaming pull is open although replicas are ready: look at their logs, credentials and the name of the subscription";
+        judged.actions.push(Action::new(ActionKind::Investigate, advice.to_owned()));
     }
+}
+
+/// Replicas that are ready and have had time to start, and none of them pulls: more of them would not either.
+fn nobody_asks(request: &Request, latest: &PubsubSubscriptionSnapshot) -> Option<Reason> {
+    let ready = request.replicas.ready.filter(|ready| *ready > 0)?;
+    let silent = latest.open_streams == Some(0) && latest.ack_per_second.known() == Some(0.0);
+    let settled = request.replicas.last_change.as_ref().is_none_or(|change| seconds_between(change.at, request.now) >= request.policy.startup.seconds());
+    (silent && settled).then_some(Reason::NoMembers { replicas: ready })
 }
 
 /// New replicas get nothing of what is out with others, unless more arrives than is served.
