@@ -1,6 +1,6 @@
 //! Every row about Pub/Sub of the vectors, and KEDA's arithmetic as a preset.
 
-#![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use loadline::core::advice::{ActionKind, Advice};
 use loadline::core::request::parse;

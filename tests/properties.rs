@@ -147,8 +147,8 @@ proptest! {
     #[test]
     fn a_pubsub_subscription_is_answered_within_bounds_and_the_trace_adds_up(
         (undelivered, oldest, rates, outstanding, streams, no_data) in (
-            option::of(-5i64..2_000_000), option::of(0.0f64..1e5), proptest::array::uniform4(option::of(0.0f64..1e5)),
-            option::of(0u64..3_000_000), option::of(0u64..50), any::<bool>(),
+            of(-5i64..2_000_000), of(0.0f64..1e5), proptest::array::uniform4(of(0.0f64..1e5)),
+            of(0u64..3_000_000), of(0u64..50), any::<bool>(),
         ),
         policy in policy(), current in 0u64..40, age in 0i64..400,
     ) {
