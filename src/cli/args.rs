@@ -34,6 +34,9 @@ pub enum Command {
     Check {
         /// The configuration file.
         file: PathBuf,
+        /// Look at the cluster that this runs in as well: counts, rights, and who serves the external metrics API.
+        #[arg(long)]
+        kubernetes: bool,
     },
     /// Ask a source once and print the snapshot.
     Probe {

@@ -3,6 +3,7 @@
 mod advise;
 mod args;
 mod check;
+mod cluster;
 mod permit;
 mod probe;
 pub mod serve;
@@ -46,7 +47,7 @@ pub async fn main() -> io::Result<u8> {
             serve(options).await
         }
         Command::Advise { file, table } => advise::run(&file, table, clock::now(), &mut out, &mut err),
-        Command::Check { file } => check::run(&file, &mut out, &mut err),
+        Command::Check { file, kubernetes } => check::run(&file, kubernetes, &mut out, &mut err).await,
         Command::Probe { what } => match probed(what) {
             Ok(what) => probe::run(what, &mut out, &mut err).await,
             Err(message) => {

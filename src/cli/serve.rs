@@ -9,6 +9,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
+use super::cluster;
 use super::permit::Active;
 use super::wiring::{self, Wiring};
 use crate::config::{self, Configuration};
@@ -16,6 +17,7 @@ use crate::core::request::Problem;
 use crate::demo;
 use crate::engine::store::Store;
 use crate::engine::{Clock, Engine, clock};
+use crate::surfaces::external_metrics;
 use crate::surfaces::http::{self, AppState, ServiceStatus, Setup};
 use crate::surfaces::metrics;
 
@@ -108,6 +110,16 @@ pub async fn run_until(options: Options, stop: CancellationToken) -> Result<(), 
     let address = options.http.unwrap_or(if options.demo { loopback } else { configuration.server.http });
     let listener = TcpListener::bind(address).await.map_err(|error| ServeError::Listen(address, error))?;
     let address = listener.local_addr().unwrap_or(address);
+    let external = match &configuration.server.external_metrics {
+        Some(config) => {
+            let (external, certificate) =
+                cluster::external_metrics(config, Arc::clone(&store), Arc::clone(&clock)).map_err(|problem| invalid(vec![problem]))?;
+            let listener = TcpListener::bind(config.listen).await.map_err(|error| ServeError::Listen(config.listen, error))?;
+            info!(address = %listener.local_addr().unwrap_or(config.listen), "listening for the external metrics API");
+            Some((listener, external, certificate))
+        }
+        None => None,
+    };
     info!(%address, targets = configuration.targets.len(), demo = options.demo, version = metrics::VERSION, "listening");
     if let (Some(path), false) = (&options.config, options.demo) {
         tokio::spawn(watch(path.clone(), text.unwrap_or_default(), loader, Arc::clone(&status), clock, stop.clone()));
@@ -119,7 +131,13 @@ pub async fn run_until(options: Options, stop: CancellationToken) -> Result<(), 
         // only now nothing is performed any more, and another instance may
         acting.cancel();
     };
-    tokio::join!(http::serve(listener, http::router(AppState::new(setup)), stop, limits), engine_stops, active.keep(acting.clone()));
+    let external = async {
+        if let Some((listener, external, certificate)) = external {
+            external_metrics::serve(listener, external, certificate, stop.clone(), limits).await;
+        }
+    };
+    let http = http::serve(listener, http::router(AppState::new(setup)), stop.clone(), limits);
+    tokio::join!(http, external, engine_stops, active.keep(acting.clone()));
     drop(demo);
     info!("stopped");
     Ok(())

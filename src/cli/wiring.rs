@@ -249,7 +249,8 @@ pub fn read_secret(path: &std::path::Path) -> Result<SecretString, String> {
     Ok(SecretString::from(secret.to_owned()))
 }
 
-fn replicas(target: &TargetConfig) -> Result<Option<Arc<dyn ReplicaSource>>, Problem> {
+/// Where the counts of a target come from, where that is not its source.
+pub fn replicas(target: &TargetConfig) -> Result<Option<Arc<dyn ReplicaSource>>, Problem> {
     Ok(match &target.replicas {
         None => None,
         Some(ReplicasConfig::Static(count)) => Some(Arc::new(StaticReplicas(*count))),

@@ -40,8 +40,42 @@ pub struct ServerFile {
     pub tls: Option<serde_json::Value>,
     /// TLS of the gRPC interface: not available in this version.
     pub grpc_tls: Option<serde_json::Value>,
-    /// The external metrics API: not available in this version.
-    pub external_metrics: Option<serde_json::Value>,
+    /// The external metrics API of Kubernetes, which a plain HPA reads.
+    pub external_metrics: Option<ExternalMetricsFile>,
+}
+
+/// The external metrics API of Kubernetes. It believes the API server's front proxy, which it looks up in the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ExternalMetricsFile {
+    /// Its address (default `0.0.0.0:6443`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listen: Option<String>,
+    /// The certificate that it shows to the API server.
+    pub tls: ServingFile,
+    /// Who may read; absent: the cluster's own rules are asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow: Option<AllowFile>,
+}
+
+/// A certificate and its key, PEM. Both are read again when they change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ServingFile {
+    /// A file with the certificate, those between it and its authority after it.
+    pub cert_file: PathBuf,
+    /// A file with its key.
+    pub key_file: PathBuf,
+}
+
+/// Who may read, whatever the cluster's rules say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct AllowFile {
+    /// Users, such as `system:serviceaccount:kube-system:horizontal-pod-autoscaler`.
+    pub users: Vec<String>,
+    /// Groups.
+    pub groups: Vec<String>,
 }
 
 /// Who may call.

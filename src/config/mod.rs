@@ -48,6 +48,21 @@ pub struct Server {
     pub max_body_bytes: usize,
     /// The lease that one instance holds while it performs.
     pub lease: LeaseConfig,
+    /// The external metrics API, where it is wanted.
+    pub external_metrics: Option<ExternalMetricsConfig>,
+}
+
+/// The external metrics API of Kubernetes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExternalMetricsConfig {
+    /// Its address.
+    pub listen: SocketAddr,
+    /// A file with its certificate, PEM.
+    pub cert_file: PathBuf,
+    /// A file with the certificate's key, PEM.
+    pub key_file: PathBuf,
+    /// Users and groups that may read; `None`: the cluster is asked.
+    pub allow: Option<(Vec<String>, Vec<String>)>,
 }
 
 /// The lease that one instance holds while it performs.
@@ -77,6 +92,7 @@ impl Default for Server {
             bearer_token_file: None,
             max_body_bytes: 32 * 1024 * 1024,
             lease: LeaseConfig::default(),
+            external_metrics: None,
         }
     }
 }
@@ -309,12 +325,23 @@ fn server(file: &File, problems: &mut Vec<Problem>) -> Server {
         grpc: address("server.grpc", &given.grpc, default.grpc),
         bearer_token_file: given.auth.as_ref().map(|auth| auth.bearer_token_file.clone()),
         max_body_bytes: given.max_body_bytes.map_or(default.max_body_bytes, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
+        external_metrics: given.external_metrics.as_ref().map(|given| ExternalMetricsConfig {
+            listen: address("server.externalMetrics.listen", &given.listen, SocketAddr::from(([0, 0, 0, 0], 6443))),
+            cert_file: given.tls.cert_file.clone(),
+            key_file: given.tls.key_file.clone(),
+            allow: given.allow.clone().map(|allow| (allow.users, allow.groups)),
+        }),
         lease: given.lease.as_ref().map(|given| lease(given, problems)).unwrap_or_default(),
     };
+    // an empty list would let nobody read, which is more likely a slip
+    if given.external_metrics.as_ref().and_then(|given| given.allow.as_ref()).is_some_and(|allow| allow.users.is_empty() && allow.groups.is_empty()) {
+        problems
+            .push(Problem::new("server.externalMetrics.allow", "names nobody: expected users or groups, or nothing, so that the cluster's rules are asked"));
+    }
     if let Some(bytes) = given.max_body_bytes.filter(|bytes| !(1024..=1024 * 1024 * 1024).contains(bytes)) {
         problems.push(Problem::new("server.maxBodyBytes", format!("{bytes} is out of range: expected between 1024 and 1073741824")));
     }
-    for (path, value) in [("server.tls", &given.tls), ("server.grpcTls", &given.grpc_tls), ("server.externalMetrics", &given.external_metrics)] {
+    for (path, value) in [("server.tls", &given.tls), ("server.grpcTls", &given.grpc_tls)] {
         if value.is_some() {
             problems.push(Problem::new(path, "is not available in this version: expected null"));
         }

@@ -35,7 +35,7 @@ use utoipa_axum::routes;
 
 pub use self::document::openapi_json;
 use self::problem::Problem;
-pub use self::serve::serve;
+pub use self::serve::{accept, serve};
 pub use self::status::{Configuration, ConfigurationState, ServiceStatus};
 use crate::core::units::Timestamp;
 use crate::engine::clock;

@@ -48,7 +48,7 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Cancellation
 }
 
 /// The next connection with its slot; `None` once a shutdown began.
-async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>, shutdown: &CancellationToken) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+pub async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>, shutdown: &CancellationToken) -> Option<(TcpStream, OwnedSemaphorePermit)> {
     let next = async {
         // the semaphore is never closed
         let slot = Arc::clone(slots).acquire_owned().await.ok()?;
