@@ -3,7 +3,7 @@
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 use loadline::config::kafka::{KafkaGroupName, KafkaLogin, KafkaTls, Mechanism};
-use loadline::config::{Configuration, FlinkJobName, LeaseConfig, ReplicasConfig, SourceConfig, parse};
+use loadline::config::{Configuration, ExternalMetricsConfig, FlinkJobName, LeaseConfig, ReplicasConfig, SourceConfig, parse};
 use loadline::core::policy::{Apply, Drain};
 use loadline::core::request::{Kind, Problem};
 use loadline::core::units::Duration;
@@ -324,4 +324,27 @@ fn the_window_of_a_supervisor_holds_the_readings_that_it_needs() {
     assert_eq!(of("    interval: 5m\n"), Ok(Some(900.0)));
     refused(&supervisor(", supervisor: orders", "    interval: 5m\n    policy: { window: 10m }\n"), "targets[0].policy.window", "3 intervals");
     refused(&supervisor(", supervisor: orders", "    policy: { min: 1, taskCountMin: 1 }\n"), "targets[0].policy.taskCountMin", "another name");
+}
+
+#[test]
+fn the_external_metrics_api_is_read_with_its_certificate_and_refused_without() {
+    let external = |lines: &str| format!("server:\n  externalMetrics: {lines}\n");
+    let files = "tls: { certFile: /tls.crt, keyFile: /tls.key }";
+    let parsed = |lines: &str| parse(&external(lines)).expect(lines).server.external_metrics;
+    let plain = ExternalMetricsConfig { listen: ([0, 0, 0, 0], 6443).into(), cert_file: "/tls.crt".into(), key_file: "/tls.key".into(), allow: None };
+    assert_eq!(parsed("null"), None);
+    assert_eq!(parsed(&format!("{{ {files} }}")), Some(plain.clone()));
+    let allow = Some((vec!["ada".to_owned()], Vec::new()));
+    let listen = ([127, 0, 0, 1], 7443).into();
+    assert_eq!(
+        parsed(&format!("{{ listen: \"127.0.0.1:7443\", {files}, allow: {{ users: [ada] }} }}")),
+        Some(ExternalMetricsConfig { listen, allow, ..plain })
+    );
+
+    refused(&external("{}"), "server.externalMetrics.tls", "missing");
+    refused(&external("{ tls: { certFile: /tls.crt } }"), "server.externalMetrics.tls.keyFile", "missing");
+    refused(&external(&format!("{{ {files}, listen: \"6443\" }}")), "server.externalMetrics.listen", "\"6443\" is no address");
+    refused(&external(&format!("{{ {files}, allow: {{}} }}")), "server.externalMetrics.allow", "names nobody");
+    // the authority of callers is the cluster's
+    refused(&external("{ tls: { certFile: /a, keyFile: /b, clientCaFile: /c } }"), "server.externalMetrics.tls.clientCaFile", "unknown");
 }

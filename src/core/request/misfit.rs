@@ -205,9 +205,11 @@ fn missing_field(text: &str) -> Option<&str> {
     text.strip_prefix("missing field `")?.split('`').next()
 }
 
-/// What is wrong with a value. An error of a library that does not name a text is one about a time.
+/// What is wrong with a value. An error of a library that does not name a text is one about a time, unless it is the key
+/// that is wrong.
 fn words_for(text: &str, value: Option<&Value>) -> String {
     if let Some(Value::String(given)) = value
+        && !text.starts_with("unknown field")
         && !text.contains(&format!("\"{given}\""))
         && !text.contains(&format!("`{given}`"))
     {
