@@ -9,6 +9,7 @@ use secrecy::SecretString;
 use crate::actuators::druid::DruidActuator;
 use crate::actuators::flink::FlinkActuator;
 use crate::config::kafka::{KafkaGroupName, KafkaLogin, KafkaServer, Mechanism};
+use crate::config::pubsub::PubsubConfig;
 use crate::config::{Configuration, FlinkJobName, HttpSource, ReplicasConfig, SourceConfig, TargetConfig};
 use crate::core::policy::{Apply, Drain, Isolation, Policy};
 use crate::core::request::Problem;
@@ -25,6 +26,7 @@ use crate::sources::kafka::wire::client::KafkaClient;
 use crate::sources::kafka::wire::security::{Account, Sasl, Security, Tls};
 use crate::sources::kafka::{GroupPattern, KafkaCluster, KafkaGroups, KafkaSource, Wishes};
 use crate::sources::kubernetes::{KubernetesScale, in_cluster};
+use crate::sources::pubsub::{Credentials, PubsubSource, check_file};
 
 /// Builds what a configuration asks for. It outlives a configuration, as targets that a reload adds share their cluster with
 /// those that run on.
@@ -98,6 +100,7 @@ impl Wiring {
                 return Ok(Sources::One(Arc::new(DruidSupervisorSource::new(client(http, timing.timeout, "source.druid")?, supervisor.clone()))));
             }
             SourceConfig::Kafka { server, group } => return self.kafka(server, group, wishes, timing),
+            SourceConfig::Pubsub(config) => return pubsub(config, timing).map(|source| Sources::One(Arc::new(source))),
             SourceConfig::Flink { http, job } => (http, job),
         };
         let cluster = self.cluster(http)?;
@@ -204,7 +207,19 @@ fn source_key(source: &SourceConfig) -> String {
         SourceConfig::Flink { http, job } => format!("flink {} {job:?}", http.url),
         SourceConfig::Kafka { server, group: KafkaGroupName::Pattern { .. } } => format!("kafka {} groups", server.name()),
         SourceConfig::Kafka { server, group } => format!("kafka {} {group:?}", server.name()),
+        SourceConfig::Pubsub(config) => format!("pubsub {} {} {}", config.url, config.project, config.subscription),
     }
+}
+
+fn pubsub(config: &PubsubConfig, timing: Timing) -> Result<PubsubSource, Problem> {
+    if let Some(path) = &config.credentials_file {
+        // read again when a token is asked for; here only to tell at once that it cannot be
+        check_file(path).map_err(|message| Problem::new("source.pubsub.credentialsFile", message))?;
+    }
+    let options = ClientOptions { timeout: timing.timeout, ca_file: config.ca_file.clone(), ..ClientOptions::default() };
+    let client = Client::new(config.url.clone(), options).map_err(|error| Problem::new("source.pubsub.baseUrl", error.to_string()))?;
+    let credentials = Credentials::new(config.credentials_file.clone(), timing.timeout);
+    Ok(PubsubSource::new(client, credentials, config.project.clone(), config.subscription.clone()))
 }
 
 fn client(http: &HttpSource, timeout: Duration, path: &str) -> Result<Client, Problem> {

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::kafka::KafkaFile;
+use super::pubsub::PubsubFile;
 use crate::core::policy::PolicyInput;
 use crate::core::units::{Count, Duration};
 
@@ -123,7 +124,8 @@ pub struct TargetFile {
     /// The scale target's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// The kind of workload: `druidWorkers`, `druidSupervisor`, `flinkJob` or `kafkaGroup`.
+    /// The kind of workload: `druidWorkers`, `druidSupervisor`, `flinkJob`, `kafkaGroup` or
+    /// `pubsubSubscription`.
     pub kind: String,
     /// The cluster that it belongs to: targets of one Druid cluster know of each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -157,10 +159,9 @@ pub struct SourceFile {
     /// A Kafka cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kafka: Option<KafkaFile>,
-    /// Not available in this version.
-    #[schemars(skip)]
-    #[serde(skip_serializing)]
-    pub pubsub: Option<serde_json::Value>,
+    /// A Pub/Sub subscription, read from Cloud Monitoring.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pubsub: Option<PubsubFile>,
     /// Not available in this version.
     #[schemars(skip)]
     #[serde(skip_serializing)]

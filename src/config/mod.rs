@@ -6,6 +6,7 @@
 
 mod file;
 pub mod kafka;
+pub mod pubsub;
 mod target;
 
 use std::collections::HashMap;
@@ -17,6 +18,7 @@ use url::Url;
 
 use self::file::{LeaseFile, TargetFile};
 use self::kafka::{KafkaGroupName, KafkaServer};
+use self::pubsub::PubsubConfig;
 
 pub use self::file::File;
 use crate::core::policy::PolicyInput;
@@ -146,6 +148,8 @@ pub enum SourceConfig {
         /// The group.
         group: KafkaGroupName,
     },
+    /// A Pub/Sub subscription.
+    Pubsub(PubsubConfig),
 }
 
 /// Which job of a Flink cluster, or which jobs.

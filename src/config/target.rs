@@ -5,6 +5,7 @@ use url::Url;
 
 use super::file::{BasicAuthFile, DefaultsFile, FlinkFile, ReplicasFile, ServerOf, TargetFile};
 use super::kafka::{self, KafkaGroupName};
+use super::pubsub;
 use super::{FlinkJobName, HttpSource, ReplicasConfig, SourceConfig, TargetConfig};
 use crate::core::policy::PolicyInput;
 use crate::core::request::{Kind, Problem};
@@ -16,7 +17,7 @@ const LONGEST_ENTRY: usize = 40;
 /// The most patterns of a list.
 const MOST_PATTERNS: usize = 100;
 /// Sources that there are.
-const SOURCES: &str = "druid, flink, kafka";
+const SOURCES: &str = "druid, flink, kafka, pubsub";
 
 /// A target as it is meant, or all that is wrong with it; paths are relative to the target.
 pub(super) fn meant(target: &TargetFile, defaults: &DefaultsFile) -> Result<TargetConfig, Vec<Problem>> {
@@ -68,7 +69,7 @@ fn check_name(name: &str, problems: &mut Vec<Problem>) {
 }
 
 fn kind(name: &str, problems: &mut Vec<Problem>) -> Option<Kind> {
-    let pulled = [Kind::DruidWorkers, Kind::DruidSupervisor, Kind::FlinkJob, Kind::KafkaGroup];
+    let pulled = [Kind::DruidWorkers, Kind::DruidSupervisor, Kind::FlinkJob, Kind::KafkaGroup, Kind::PubsubSubscription];
     let found = pulled.into_iter().find(|kind| kind.name() == name);
     if found.is_none() {
         let why = if name == Kind::Backlog.name() { "has no source in this version" } else { "is not available in this version" };
@@ -79,19 +80,19 @@ fn kind(name: &str, problems: &mut Vec<Problem>) -> Option<Kind> {
 
 fn source(target: &TargetFile, kind: Option<Kind>, problems: &mut Vec<Problem>) -> Option<SourceConfig> {
     let source = &target.source;
-    let later = [("pubsub", &source.pubsub), ("prometheus", &source.prometheus)];
+    let later = [("prometheus", &source.prometheus)];
     if later.iter().any(|(_, given)| given.is_some()) {
         for (name, _) in later.iter().filter(|(_, given)| given.is_some()) {
             problems.push(Problem::new(format!("source.{name}"), format!("is not available in this version: expected one of {SOURCES}")));
         }
         return None;
     }
-    match (&source.druid, &source.flink, &source.kafka) {
-        (None, None, None) => {
+    match (&source.druid, &source.flink, &source.kafka, &source.pubsub) {
+        (None, None, None, None) => {
             problems.push(Problem::new("source", format!("names no source: expected one of {SOURCES}")));
             None
         }
-        (Some(druid), None, None) => {
+        (Some(druid), None, None, None) => {
             let http = http(druid.server(), "source.druid", problems);
             if kind == Some(Kind::DruidSupervisor) {
                 let supervisor = supervisor(druid.supervisor.as_deref(), problems)?;
@@ -103,18 +104,22 @@ fn source(target: &TargetFile, kind: Option<Kind>, problems: &mut Vec<Problem>) 
             }
             http.map(SourceConfig::Druid)
         }
-        (None, Some(flink), None) => {
+        (None, Some(flink), None, None) => {
             fits(kind, Kind::FlinkJob, "flink", problems);
             let job = job(flink, &target.name, problems);
             http(flink.server(), "source.flink", problems).map(|http| SourceConfig::Flink { http, job })
         }
-        (None, None, Some(kafka)) => {
+        (None, None, Some(kafka), None) => {
             fits(kind, Kind::KafkaGroup, "kafka", problems);
             let (server, group) = kafka.meant(problems);
             if matches!(group, KafkaGroupName::Pattern { .. }) {
                 entry_name(&target.name, "groups", problems);
             }
             Some(SourceConfig::Kafka { server, group })
+        }
+        (None, None, None, Some(pubsub)) => {
+            fits(kind, Kind::PubsubSubscription, "pubsub", problems);
+            pubsub.meant(problems).map(SourceConfig::Pubsub)
         }
         _ => {
             problems.push(Problem::new("source", format!("names two sources: expected one of {SOURCES}")));
@@ -310,6 +315,7 @@ impl TargetConfig {
                 json!({ "flink": flink })
             }
             SourceConfig::Kafka { server, group } => kafka::effective(server, group),
+            SourceConfig::Pubsub(config) => pubsub::effective(config),
         };
         let replicas = match &self.replicas {
             None => Value::Null,

@@ -121,6 +121,12 @@ impl Client {
     pub fn session(&self) -> Session {
         Session { inner: Arc::clone(&self.inner), calls: AtomicU32::new(0), credentials: OnceCell::new() }
     }
+
+    /// A session with credentials of its own, a token for example that ends.
+    #[must_use]
+    pub fn session_with(&self, credentials: HeaderValue) -> Session {
+        Session { inner: Arc::clone(&self.inner), calls: AtomicU32::new(0), credentials: OnceCell::new_with(Some(Some(credentials))) }
+    }
 }
 
 fn certificates(path: &Path) -> Result<Vec<reqwest::Certificate>, SourceError> {
