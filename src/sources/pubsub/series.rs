@@ -6,7 +6,7 @@
 
 use serde::Deserialize;
 
-use crate::core::units::{Timestamp, seconds_between};
+use crate::core::units::{Timestamp, as_f64, seconds_between};
 
 /// A page of an answer.
 #[derive(Debug, Deserialize)]
@@ -81,8 +81,8 @@ impl Series {
             .into_iter()
             .filter_map(|WirePoint { interval, value }| {
                 let number = match value.int64_value {
-                    Some(Text::Number(number)) => Some(number as f64),
-                    Some(Text::Text(text)) => text.parse::<i64>().ok().map(|number| number as f64),
+                    Some(Text::Number(number)) => Some(signed(number)),
+                    Some(Text::Text(text)) => text.parse::<i64>().ok().map(signed),
                     None => value.double_value,
                 };
                 let end = interval.end_time;
@@ -96,6 +96,11 @@ impl Series {
     fn last(&self) -> Option<Point> {
         self.0.last().copied()
     }
+}
+
+fn signed(number: i64) -> f64 {
+    let size = as_f64(number.unsigned_abs());
+    if number < 0 { -size } else { size }
 }
 
 /// The time of the newest point.
