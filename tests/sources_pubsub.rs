@@ -43,7 +43,7 @@ struct Google {
 
 fn point(given: &Given, minutes: i64, value: i64) -> Value {
     // samples are taken on whole minutes
-    let now = jiff::Timestamp::now().as_second() / 60 * 60;
+    let now = loadline::engine::clock::now().as_second() / 60 * 60;
     let at = |minutes: i64| jiff::Timestamp::from_second(now - minutes * 60).expect("a time").to_string();
     let start = if matches!(given, Given::Delta(_)) { minutes + 1 } else { minutes };
     json!({ "interval": { "startTime": at(start), "endTime": at(minutes) }, "value": { "int64Value": value.to_string() } })
@@ -124,12 +124,12 @@ async fn a_pubsub_reading_puts_gauges_and_counts_together_and_says_when_they_wer
     let reading = read(url, key(&folder)).await.expect("a reading");
     assert_eq!(reading.calls, 8);
     let got = snapshot(reading);
-    let number = |value: Option<loadline::core::units::Amount>| value.map(|amount| amount.get());
+    let number = |value: Option<loadline::core::units::Amount>| value.map(loadline::core::units::Amount::get);
     assert_eq!((got.undelivered, number(got.oldest_unacked_seconds), got.no_data), (Some(90_000), Some(45.0), false));
     assert_eq!((number(got.ack_per_second), number(got.sent_per_second), number(got.expired_ack_deadlines_per_second)), (Some(400.0), Some(500.0), Some(10.0)));
     assert_eq!(number(got.publish_per_second), Some(500.0), "400/s were acknowledged, and the backlog grew by 100/s");
     assert_eq!((got.open_streams, got.outstanding, number(got.message_bytes)), (Some(6), None, Some(2_000.0)));
-    let age = jiff::Timestamp::now().as_second() - got.observed_at.expect("a time").as_second();
+    let age = loadline::engine::clock::now().as_second() - got.observed_at.expect("a time").as_second();
     assert!((120..200).contains(&age), "{age} s");
 
     // what was asked, and with what
