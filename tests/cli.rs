@@ -127,7 +127,7 @@ impl Drop for Service {
 fn serve(arguments: &[&str]) -> Service {
     let mut child = Command::new(env!("CARGO_BIN_EXE_loadline"))
         .args(arguments)
-        .args(["--http", "127.0.0.1:0"])
+        .args(["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"])
         .env_remove("LOADLINE_CONFIG")
         .env("LOADLINE_LOG_FORMAT", "json")
         .stderr(Stdio::piped())

@@ -62,6 +62,9 @@ pub struct Serve {
     /// Address of the HTTP interface, for example 127.0.0.1:8080; overrides the configuration.
     #[arg(long, value_name = "ADDRESS")]
     pub http: Option<SocketAddr>,
+    /// Address of the gRPC interface for KEDA, for example 127.0.0.1:9090; overrides the configuration.
+    #[arg(long, value_name = "ADDRESS")]
+    pub grpc: Option<SocketAddr>,
 }
 
 /// What can be asked.

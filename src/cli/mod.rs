@@ -68,7 +68,7 @@ pub async fn main() -> io::Result<u8> {
 
 async fn serve(options: Serve) -> io::Result<u8> {
     telemetry::start();
-    match serve::run(serve::Options { config: options.config, demo: options.demo, http: options.http }).await {
+    match serve::run(serve::Options { config: options.config, demo: options.demo, http: options.http, grpc: options.grpc }).await {
         Ok(()) => Ok(EXIT_FINE),
         Err(error) => {
             let code = if matches!(error, serve::ServeError::Invalid(..)) { EXIT_INVALID } else { EXIT_FAILED };

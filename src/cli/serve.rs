@@ -19,6 +19,7 @@ use crate::engine::store::Store;
 use crate::engine::{Clock, Engine, clock};
 use crate::surfaces::external_metrics;
 use crate::surfaces::http::{self, AppState, ServiceStatus, Setup};
+use crate::surfaces::keda::{self, Scaler};
 use crate::surfaces::metrics;
 
 /// How often the configuration is looked at.
@@ -33,6 +34,8 @@ pub struct Options {
     pub demo: bool,
     /// Overrides the address in the configuration.
     pub http: Option<SocketAddr>,
+    /// Overrides the address of the gRPC interface in the configuration.
+    pub grpc: Option<SocketAddr>,
 }
 
 /// Why the service does not start, or stops.
@@ -106,21 +109,27 @@ pub async fn run_until(options: Options, stop: CancellationToken) -> Result<(), 
     setup.token = token;
     setup.limits.body_bytes = configuration.server.max_body_bytes;
     let limits = setup.limits;
-    let loopback = SocketAddr::from(([127, 0, 0, 1], configuration.server.http.port()));
-    let address = options.http.unwrap_or(if options.demo { loopback } else { configuration.server.http });
-    let listener = TcpListener::bind(address).await.map_err(|error| ServeError::Listen(address, error))?;
-    let address = listener.local_addr().unwrap_or(address);
+    let place = |configured: SocketAddr| if options.demo { SocketAddr::from(([127, 0, 0, 1], configured.port())) } else { configured };
+    let (listener, address) = listen(options.http.unwrap_or(place(configuration.server.http))).await?;
+    let (keda_listener, grpc) = match (listen(options.grpc.unwrap_or(place(configuration.server.grpc))).await, options.grpc) {
+        // Prometheus has the same port: a demonstration beside one takes another
+        (Err(ServeError::Listen(_, error)), None) if options.demo && error.kind() == std::io::ErrorKind::AddrInUse => {
+            listen(([127, 0, 0, 1], 0).into()).await?
+        }
+        (listening, _) => listening?,
+    };
+    let scaler = Scaler::new(keda::Setup { store: Arc::clone(&store), clock: Arc::clone(&clock), limits: keda::Limits::default(), shutdown: stop.clone() });
     let external = match &configuration.server.external_metrics {
         Some(config) => {
             let (external, certificate) =
                 cluster::external_metrics(config, Arc::clone(&store), Arc::clone(&clock)).map_err(|problem| invalid(vec![problem]))?;
-            let listener = TcpListener::bind(config.listen).await.map_err(|error| ServeError::Listen(config.listen, error))?;
-            info!(address = %listener.local_addr().unwrap_or(config.listen), "listening for the external metrics API");
+            let (listener, address) = listen(config.listen).await?;
+            info!(%address, "listening for the external metrics API");
             Some((listener, external, certificate))
         }
         None => None,
     };
-    info!(%address, targets = configuration.targets.len(), demo = options.demo, version = metrics::VERSION, "listening");
+    info!(%address, %grpc, targets = configuration.targets.len(), demo = options.demo, version = metrics::VERSION, "listening");
     if let (Some(path), false) = (&options.config, options.demo) {
         tokio::spawn(watch(path.clone(), text.unwrap_or_default(), loader, Arc::clone(&status), clock, stop.clone()));
     }
@@ -137,10 +146,18 @@ pub async fn run_until(options: Options, stop: CancellationToken) -> Result<(), 
         }
     };
     let http = http::serve(listener, http::router(AppState::new(setup)), stop.clone(), limits);
-    tokio::join!(http, external, engine_stops, active.keep(acting.clone()));
+    let keda = keda::serve(keda_listener, scaler, stop.clone());
+    tokio::join!(http, keda, external, engine_stops, active.keep(acting.clone()));
     drop(demo);
     info!("stopped");
     Ok(())
+}
+
+/// Listens on an address, and says which one it is where the port was left open.
+async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
+    let listener = TcpListener::bind(address).await.map_err(|error| ServeError::Listen(address, error))?;
+    let address = listener.local_addr().unwrap_or(address);
+    Ok((listener, address))
 }
 
 /// Brings the targets in line with a configuration.

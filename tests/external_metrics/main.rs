@@ -261,7 +261,11 @@ async fn a_configuration_that_cannot_be_served_is_told_at_the_start() {
     let path = dir.path().display();
     let run = |environment: &[(&str, &str)]| {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_loadline"));
-        command.args(["serve", "--http", "127.0.0.1:0", "--config"]).arg(&file).env_remove("KUBERNETES_SERVICE_HOST").envs(environment.iter().copied());
+        command
+            .args(["serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--config"])
+            .arg(&file)
+            .env_remove("KUBERNETES_SERVICE_HOST")
+            .envs(environment.iter().copied());
         let output = command.output().expect("it runs");
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };

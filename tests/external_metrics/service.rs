@@ -165,7 +165,7 @@ fn configuration(dir: &TempDir, demo: &Demo, more: &str) -> String {
         )
     };
     format!(
-        "server:\n  http: \"127.0.0.1:0\"\n  externalMetrics:\n    listen: \"127.0.0.1:0\"\n    tls: {{ certFile: {path}/tls.crt, keyFile: {path}/tls.key }}\n{more}defaults: {{ interval: 1s, timeout: 1s }}\ntargets:\n{}{}{}",
+        "server:\n  http: \"127.0.0.1:0\"\n  grpc: \"127.0.0.1:0\"\n  externalMetrics:\n    listen: \"127.0.0.1:0\"\n    tls: {{ certFile: {path}/tls.crt, keyFile: {path}/tls.key }}\n{more}defaults: {{ interval: 1s, timeout: 1s }}\ntargets:\n{}{}{}",
         target("orders", "shop"),
         target("payments", "shop"),
         target("bills", "office"),

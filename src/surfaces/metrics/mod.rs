@@ -12,7 +12,7 @@ mod service;
 
 use self::exposition::Exposition;
 pub use self::families::names;
-pub use self::service::{REVISION, VERSION, install, method_label, note_http, upkeep};
+pub use self::service::{REVISION, VERSION, install, method_label, note_grpc, note_http, upkeep};
 use super::http::{Configuration, ConfigurationState};
 use crate::core::units::Timestamp;
 use crate::engine::store::Store;

@@ -14,6 +14,7 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub const REVISION: Option<&str> = option_env!("LOADLINE_REVISION");
 
 const HTTP_SECONDS: &str = "loadline_http_request_duration_seconds";
+const GRPC_SECONDS: &str = "loadline_grpc_request_duration_seconds";
 /// Answers from memory take microseconds, sources seconds.
 const BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 /// Histograms fold their samples this often at the latest, whether someone scrapes or not.
@@ -70,6 +71,11 @@ pub fn note_http(route: &str, method: &'static str, status: StatusCode, took: Du
     metrics::histogram!(HTTP_SECONDS, "route" => route.to_owned(), "method" => method, "status" => status).record(took);
 }
 
+/// Notes a served call.
+pub fn note_grpc(method: &'static str, code: &'static str, took: Duration) {
+    metrics::histogram!(GRPC_SECONDS, "method" => method, "code" => code).record(took);
+}
+
 /// A method as a label: of the few that are known, so that no caller can make series.
 #[must_use]
 pub const fn method_label(method: &Method) -> &'static str {
@@ -88,6 +94,7 @@ pub const fn method_label(method: &Method) -> &'static str {
 /// The families that other modules record by name.
 fn describe() {
     metrics::describe_histogram!(HTTP_SECONDS, "Time from a request's head to the head of its answer.");
+    metrics::describe_histogram!(GRPC_SECONDS, "Time from a gRPC call to the head of its answer.");
     metrics::describe_histogram!("loadline_source_request_duration_seconds", "Time that a reading of a source took.");
     metrics::describe_counter!("loadline_source_requests_total", "Readings that sources were asked for.");
     metrics::describe_histogram!("loadline_evaluation_duration_seconds", "Time that a decision took.");

@@ -1,0 +1,18 @@
+//! KEDA's external scaler, asked as KEDA asks it.
+
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a test fails by panicking, and its numbers are small whole ones"
+)]
+
+mod binary;
+mod calls;
+mod client;
+mod hostile;
+mod streams;
+mod support;
