@@ -1,6 +1,6 @@
 //! Queues of any kind: what one reading more, or the same reading again, tells.
 
-#![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use loadline::core::advice::{Advice, Outcome};
 use loadline::core::reasons::ReasonCode;
@@ -85,4 +85,39 @@ fn pubsub_no_rates_are_idle_only_where_the_policy_says_what_no_data_means() {
     assert_eq!((unknown.recommended, unknown.outcome), (Some(3), Outcome::Hold), "{}", said(&unknown));
     let idle = asked(json!({ "min": 0, "perReplicaPerSecond": 100, "noData": 0 }));
     assert_eq!(idle.recommended, Some(0), "{}", said(&idle));
+}
+
+#[test]
+fn pubsub_without_a_data_point_what_was_last_seen_to_wait_starts_one_from_zero() {
+    let asked = |waited: u64, current: u64| {
+        let history = json!([{ "observedAt": ago(400), "undelivered": waited }, { "observedAt": ago(200), "undelivered": waited }]);
+        advise(&json!({ "kind": "pubsubSubscription", "now": NOW, "replicas": { "spec": current, "ready": current }, "snapshot": { "noData": true },
+            "history": history, "policy": { "min": 0, "perReplicaBacklog": 100 } }))
+    };
+    let waits = asked(5_000, 0);
+    assert_eq!((waits.recommended, waits.active), (Some(1), Some(true)), "{}", said(&waits));
+    assert_eq!((asked(0, 0).recommended, asked(0, 0).active), (Some(0), None));
+    let running = asked(5_000, 7);
+    assert_eq!((running.recommended, running.outcome, running.active), (Some(7), Outcome::Hold, None), "{}", said(&running));
+}
+
+#[test]
+fn backlog_zeros_over_many_targets_at_once_lower_none_of_them() {
+    // an exporter that has just started reports zeros for all that it watches; none of them was served in that time
+    let bodies: Vec<Value> = (1..=100)
+        .map(|number| {
+            let reading = |at: i64, backlog: i64| json!({ "observedAt": ago(at), "backlog": backlog, "arrivalPerSecond": 0.0, "servedPerSecond": 0.0 });
+            json!({ "kind": "backlog", "name": format!("queue-{number}"), "now": NOW, "replicas": { "spec": 5, "ready": 5 }, "snapshot": reading(5, 0),
+                "history": [reading(600, 100 * number), reading(35, 100 * number)], "policy": { "min": 0, "perReplicaPerSecond": 50, "idleBeforeZero": "0s", "damping": "consumer" } })
+        })
+        .collect();
+    for body in &bodies {
+        let advice = advise(body);
+        assert_eq!((advice.recommended, advice.outcome), (Some(5), Outcome::Hold), "{}", said(&advice));
+        assert!(has(&advice, ReasonCode::SuddenZero), "{}", said(&advice));
+    }
+    // one that was seen to be worked off is believed
+    let mut served = bodies[0].clone();
+    served["snapshot"]["servedPerSecond"] = json!(20.0);
+    assert!(!has(&advise(&served), ReasonCode::SuddenZero));
 }

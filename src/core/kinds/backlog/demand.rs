@@ -52,6 +52,8 @@ pub struct Demand {
     pub contradictions: Vec<Reason>,
     /// What is said beside.
     pub notices: Vec<Reason>,
+    /// Items that waited when that was last known.
+    pub waited: Option<f64>,
     /// The counter of arrivals started anew, so that what arrives is known from below only.
     pub reset: Option<Reason>,
     /// A fall to zero that nothing explains.
@@ -123,6 +125,7 @@ pub fn measure(case: &Case<'_>, series: &Series<BacklogSnapshot>, reading: &Back
     backlog(case, reading, &mut demand);
     let at = trust.observed_at.unwrap_or(case.now);
     let before = Before::of(case, series, at);
+    demand.waited = before.backlog.map(|(waited, _)| waited);
     arrivals(reading, &before, at, &mut demand);
     plausible(case, &before, at, &mut demand);
     demand.lag_seconds = reading.oldest_seconds.known().or_else(|| match (demand.backlog, demand.served) {

@@ -65,6 +65,10 @@ fn judge(case: &Case<'_>, series: &Series<BacklogSnapshot>, reading: &BacklogSna
     judged.inputs.clone_from(&demand.inputs);
     judged.partitions = reading.partitions.filter(|count| *count > 0);
     judged.active = demand.active(case.policy);
+    if judged.active.is_none() && judged.current == Some(0) && demand.waited.is_some_and(|waited| waited > case.policy.activation_backlog) {
+        // nobody is there to have worked off what was last seen to wait
+        judged.active = Some(true);
+    }
     judged.complete = demand.missing.is_empty();
     judged.hold.extend(demand.contradictions.iter().cloned());
     judged.hold.extend(case.older_than_change(trust));

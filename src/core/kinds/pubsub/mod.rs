@@ -131,7 +131,7 @@ fn poison(request: &Request, series: &Series<PubsubSubscriptionSnapshot>, latest
 /// What more replicas will not help with.
 fn say(request: &Request, latest: &PubsubSubscriptionSnapshot, poison: Option<Reason>, judged: &mut Judged) {
     let policy = &request.policy;
-    if latest.no_data && policy.no_data.is_none() {
+    if latest.no_data && policy.no_data.is_none() && judged.wish.is_none() {
         // what is missing is said better than by its name
         judged.hold.retain(|reason| !matches!(reason, Reason::DemandUnknown { .. }));
         judged.hold.push(Reason::DemandUnknown { detail: "no data point came with this reading, which does not mean that nothing waits".to_owned() });
