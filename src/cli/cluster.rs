@@ -17,7 +17,8 @@ use crate::engine::source::{BoxFuture, SourceError};
 use crate::engine::store::Store;
 use crate::sources::http::Client;
 use crate::sources::kubernetes::in_cluster_within;
-use crate::surfaces::external_metrics::{self, Certificate, Cluster, ExternalMetrics, GROUP, Identity, METRIC, Review, Rule, VERSION};
+use crate::surfaces::external_metrics::{self, Cluster, ExternalMetrics, GROUP, Identity, METRIC, Review, Rule, VERSION};
+use crate::surfaces::tls::{Callers, Setting, Tls};
 
 /// One question to the API server takes no longer: the one who asked here waits for it.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -68,14 +69,21 @@ impl Cluster for InCluster {
     }
 }
 
-/// The external metrics API that a configuration asks for, and its certificate.
-pub fn external_metrics(config: &ExternalMetricsConfig, store: Arc<Store>, clock: Clock) -> Result<(ExternalMetrics, Certificate), Problem> {
+/// The external metrics API that a configuration asks for, and its TLS.
+pub fn external_metrics(config: &ExternalMetricsConfig, store: Arc<Store>, clock: Clock) -> Result<(ExternalMetrics, Tls), Problem> {
     let problem = |path: &str, message: String| Problem::new(format!("server.externalMetrics{path}"), message);
-    let certificate = Certificate::read(&config.cert_file, &config.key_file).map_err(|message| problem(".tls", message))?;
+    let setting = Setting {
+        what: "the external metrics API",
+        cert_file: config.cert_file.clone(),
+        key_file: config.key_file.clone(),
+        callers: Callers::Shown,
+        protocol: b"http/1.1",
+    };
+    let tls = Tls::read(setting).map_err(|message| problem(".tls", message))?;
     let (api, _) = in_cluster_within(TIMEOUT).map_err(|error| problem("", error.to_string()))?;
     let rule = config.allow.clone().map_or(Rule::Review, |(users, groups)| Rule::List { users, groups });
     let setup = external_metrics::Setup { store, clock, cluster: Arc::new(InCluster::new(api)), rule };
-    Ok((ExternalMetrics::new(setup), certificate))
+    Ok((ExternalMetrics::new(setup), tls))
 }
 
 /// The question of a review: a list, because the path has no name after the metric.

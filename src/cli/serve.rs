@@ -12,7 +12,7 @@ use tracing::{error, info, warn};
 use super::cluster;
 use super::permit::Active;
 use super::wiring::{self, Wiring};
-use crate::config::{self, Configuration};
+use crate::config::{self, Configuration, GrpcTlsFile};
 use crate::core::request::Problem;
 use crate::demo;
 use crate::engine::store::Store;
@@ -21,6 +21,7 @@ use crate::surfaces::external_metrics;
 use crate::surfaces::http::{self, AppState, ServiceStatus, Setup};
 use crate::surfaces::keda::{self, Scaler};
 use crate::surfaces::metrics;
+use crate::surfaces::tls::{Callers, Setting, Tls};
 
 /// How often the configuration is looked at.
 const WATCH_EVERY: Duration = Duration::from_secs(5);
@@ -118,6 +119,7 @@ pub async fn run_until(options: Options, stop: CancellationToken) -> Result<(), 
         }
         (listening, _) => listening?,
     };
+    let grpc_tls = configuration.server.grpc_tls.as_ref().map(keda_tls).transpose().map_err(|problem| invalid(vec![problem]))?;
     let scaler = Scaler::new(keda::Setup { store: Arc::clone(&store), clock: Arc::clone(&clock), limits: keda::Limits::default(), shutdown: stop.clone() });
     let external = match &configuration.server.external_metrics {
         Some(config) => {
@@ -146,11 +148,19 @@ pub async fn run_until(options: Options, stop: CancellationToken) -> Result<(), 
         }
     };
     let http = http::serve(listener, http::router(AppState::new(setup)), stop.clone(), limits);
-    let keda = keda::serve(keda_listener, scaler, stop.clone());
+    let keda = keda::serve(keda_listener, scaler, grpc_tls, stop.clone());
     tokio::join!(http, keda, external, engine_stops, active.keep(acting.clone()));
     drop(demo);
     info!("stopped");
     Ok(())
+}
+
+/// TLS of the gRPC interface, for clients of HTTP/2.
+fn keda_tls(config: &GrpcTlsFile) -> Result<Tls, Problem> {
+    let GrpcTlsFile { cert_file, key_file, client_ca_file } = config.clone();
+    let callers = client_ca_file.map_or(Callers::Anyone, Callers::Of);
+    let setting = Setting { what: "the gRPC interface", cert_file, key_file, callers, protocol: b"h2" };
+    Tls::read(setting).map_err(|message| Problem::new("server.grpcTls", message))
 }
 
 /// Listens on an address, and says which one it is where the port was left open.

@@ -39,10 +39,23 @@ pub struct ServerFile {
     pub lease: Option<LeaseFile>,
     /// TLS of the HTTP interface: not available in this version.
     pub tls: Option<serde_json::Value>,
-    /// TLS of the gRPC interface: not available in this version.
-    pub grpc_tls: Option<serde_json::Value>,
+    /// TLS of the gRPC interface.
+    pub grpc_tls: Option<GrpcTlsFile>,
     /// The external metrics API of Kubernetes, which a plain HPA reads.
     pub external_metrics: Option<ExternalMetricsFile>,
+}
+
+/// TLS of the gRPC interface. The files are read again when they change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct GrpcTlsFile {
+    /// A file with the certificate, PEM, those between it and its authority after it.
+    pub cert_file: PathBuf,
+    /// A file with its key, PEM.
+    pub key_file: PathBuf,
+    /// A file with authorities, PEM: only callers with a certificate of one of them are let in. Absent: anyone is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_ca_file: Option<PathBuf>,
 }
 
 /// The external metrics API of Kubernetes. It believes the API server's front proxy, which it looks up in the cluster.

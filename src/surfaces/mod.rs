@@ -6,3 +6,4 @@ pub mod http;
 pub mod keda;
 pub mod metrics;
 mod page;
+pub mod tls;

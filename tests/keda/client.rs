@@ -96,6 +96,10 @@ impl Connection {
         Self { channel: Endpoint::from_shared(format!("http://{address}")).expect("an address").connect_lazy() }
     }
 
+    pub fn over(channel: Channel) -> Self {
+        Self { channel }
+    }
+
     async fn call<Q, A>(&self, method: &'static str, question: Q) -> Result<A, Status>
     where
         Q: Message + Default + Send + Sync + 'static,

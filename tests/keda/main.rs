@@ -10,9 +10,13 @@
     reason = "a test fails by panicking, and its numbers are small whole ones"
 )]
 
+#[path = "../external_metrics/authority.rs"]
+#[expect(dead_code, reason = "the tests of the external metrics API need more")]
+mod authority;
 mod binary;
 mod calls;
 mod client;
 mod hostile;
 mod streams;
 mod support;
+mod tls;

@@ -10,6 +10,7 @@ use loadline::core::request::{self, Kind};
 use loadline::core::units::Timestamp;
 use loadline::engine::store::{SourceState, Store, Target};
 use loadline::surfaces::keda::{Limits, Scaler, Setup, serve};
+use loadline::surfaces::tls::Tls;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -36,6 +37,10 @@ pub struct Replica {
 
 impl Replica {
     pub async fn start(limits: Limits) -> Self {
+        Self::behind(limits, None).await
+    }
+
+    pub async fn behind(limits: Limits, tls: Option<Tls>) -> Self {
         let (store, shutdown, later) = (Arc::new(Store::new()), CancellationToken::new(), Arc::new(AtomicI64::new(0)));
         let clock = {
             let later = Arc::clone(&later);
@@ -44,7 +49,7 @@ impl Replica {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let scaler = Scaler::new(Setup { store: Arc::clone(&store), clock, limits, shutdown: shutdown.clone() });
-        let done = tokio::spawn(serve(listener, scaler, shutdown.clone()));
+        let done = tokio::spawn(serve(listener, scaler, tls, shutdown.clone()));
         Self { store, address, shutdown, done, later }
     }
 

@@ -49,7 +49,7 @@ pub use self::documents::{GROUP, LABEL, METRIC, VERSION};
 use self::documents::{Status, document};
 pub use self::front_proxy::{FrontProxy, Identity};
 use self::selector::Selector;
-pub use self::serve::{Certificate, serve};
+pub use self::serve::serve;
 
 use crate::core::advice::Advice;
 use crate::engine::Clock;

@@ -1,7 +1,7 @@
 //! The accept loop of the gRPC interface: HTTP/2 without negotiation, as gRPC clients speak it.
 //!
 //! It bounds connections as that of the HTTP interface does. A connection has to begin with the client's preface in time,
-//! after which the keepalive watches over it: KEDA keeps one connection open for all that it asks, and asks rarely. At a
+//! behind TLS where that is configured, after which the keepalive watches over it: KEDA keeps one connection open for all that it asks, and asks rarely. At a
 //! shutdown open streams end first, so that a client connects anew at once and does not wait for the grace to pass.
 
 use std::io::{self, Cursor};
@@ -14,7 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, join, split};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
@@ -27,6 +27,7 @@ use super::proto::DESCRIPTOR;
 use super::proto::external_scaler_server::SERVICE_NAME;
 use super::{Limits, Scaler};
 use crate::surfaces::http::accept;
+use crate::surfaces::tls::Tls;
 
 /// What a client of HTTP/2 sends first.
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -36,7 +37,17 @@ const HEADERS: u32 = 16 * 1024;
 const HEALTHY: [&str; 2] = ["", SERVICE_NAME];
 
 /// Serves until `shutdown`, then what is in flight for at most `limits.shutdown_grace`.
-pub async fn serve(listener: TcpListener, scaler: Scaler, shutdown: CancellationToken) {
+pub async fn serve(listener: TcpListener, scaler: Scaler, tls: Option<Tls>, shutdown: CancellationToken) {
+    let tls = tls.map(Arc::new);
+    let followed = async {
+        if let Some(tls) = &tls {
+            tls.watch(shutdown.clone()).await;
+        }
+    };
+    tokio::join!(followed, connections(listener, scaler, tls.clone(), shutdown.clone()));
+}
+
+async fn connections(listener: TcpListener, scaler: Scaler, tls: Option<Arc<Tls>>, shutdown: CancellationToken) {
     let limits = scaler.setup.limits;
     let slots = Arc::new(Semaphore::new(limits.connections));
     let graceful = GracefulShutdown::new();
@@ -46,13 +57,13 @@ pub async fn serve(listener: TcpListener, scaler: Scaler, shutdown: Cancellation
     for service in HEALTHY {
         health.set_service_status(service, ServingStatus::Serving).await;
     }
-    let connections = Connections { http: http(limits), router: router(scaler, health.clone()), limits, shutdown: shutdown.clone() };
+    let connections = Connections { http: http(limits), router: router(scaler, health.clone()), tls, limits, shutdown: shutdown.clone() };
     while let Some((stream, slot)) = accept(&listener, &slots, &shutdown).await {
         let (connections, watcher, end) = (connections.clone(), graceful.watcher(), end.clone());
         tokio::spawn(async move {
             tokio::select! {
                 // a client that goes away or sends nonsense is its own affair
-                done = connections.serve(stream, watcher) => if let Err(error) = done { tracing::debug!(error, "a gRPC connection ended early") },
+                done = connections.open(stream, watcher) => if let Err(error) = done { tracing::debug!(error, "a gRPC connection ended early") },
                 () = end.cancelled() => {}
             }
             drop(slot);
@@ -103,11 +114,21 @@ fn http(limits: Limits) -> http2::Builder<TokioExecutor> {
 struct Connections {
     http: http2::Builder<TokioExecutor>,
     router: Router,
+    tls: Option<Arc<Tls>>,
     limits: Limits,
     shutdown: CancellationToken,
 }
 
 impl Connections {
+    async fn open(mut self, stream: TcpStream, watcher: Watcher) -> Result<(), String> {
+        let Some(tls) = self.tls.take() else { return self.serve(stream, watcher).await };
+        // one that has asked nothing yet has nothing in flight
+        match self.shutdown.clone().run_until_cancelled(tls.accept(stream)).await {
+            Some(stream) => self.serve(stream?, watcher).await,
+            None => Ok(()),
+        }
+    }
+
     async fn serve(self, stream: impl AsyncRead + AsyncWrite + Send + 'static, watcher: Watcher) -> Result<(), String> {
         let (mut read, write) = split(stream);
         let mut preface = [0; PREFACE.len()];
