@@ -8,7 +8,7 @@ check:
 ci:
     .ci/run
 
-# the service against real servers (needs a JDK, Maven and Python); `just live flink-loop` and `just live druid-day` take about an hour each
+# the service against real servers (needs a JDK, Maven and Python); `just live flink-loop` and `just live druid-day` take about an hour each, `just live hpa` needs Go alone
 live what="ci":
     .ci/run live{{ if what == "ci" { "" } else { "-" + what } }}
 

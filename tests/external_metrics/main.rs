@@ -296,7 +296,7 @@ async fn check_says_what_the_cluster_makes_of_a_configuration() {
     let text = format!(
         "server:\n  externalMetrics:\n    tls: {{ certFile: {path}/tls.crt, keyFile: {path}/tls.key }}\ntargets:\n  - name: orders\n    namespace: shop\n    kind: flinkJob\n    source: {{ flink: {{ url: \"http://f:8081\", job: j }} }}\n    replicas: {{ kubernetes: {{ apiVersion: apps/v1, kind: Deployment, name: orders }} }}\n"
     );
-    std::fs::write(&file, text).expect("written");
+    std::fs::write(&file, &text).expect("written");
     let check = async |inside: bool| {
         let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_loadline"));
         command.args(["check", "--kubernetes"]).arg(&file).env_remove("KUBERNETES_SERVICE_HOST");
@@ -332,6 +332,9 @@ async fn check_says_what_the_cluster_makes_of_a_configuration() {
     for words in ["is not available: no endpoints", "the front proxy cannot be known", "the HPA controller may not read loadline-recommended in shop"] {
         assert!(error.contains(words), "no \"{words}\" in {error}");
     }
+    std::fs::write(&file, text.replace("    namespace: shop\n", "")).expect("written");
+    let (code, _, error) = check(true).await;
+    assert!(code == Some(1) && error.contains("no HPA can read orders: expected a namespace in each of these targets"), "{error}");
     let (code, _, error) = check(false).await;
     assert!(code == Some(1) && error.contains("not in a cluster"), "{error}");
 }

@@ -5,6 +5,8 @@
 //! `cargo test --features live --test live -- --nocapture`; it needs what `flink/README.md`, `druid/README.md` and
 //! `kafka/README.md` name. A cluster or a service that does not start is a failure, not a skip.
 //!
+//! `hpa` starts a Kubernetes that is built from source (`kubernetes/README.md`), and is run by name: `just live hpa`.
+//!
 //! Two jobs of the lab run: in `lab-pipeline` 6000 records arrive in a second and Enrich, at 2 subtasks of 500 us a record,
 //! serves 4000 of them; `lab-healthy` has 1000 a second and nothing to do about it.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::print_stderr, reason = "a test fails where it panics")]
@@ -15,8 +17,10 @@ mod drained;
 mod draining;
 mod druid_lab;
 mod exposition;
+mod hpa;
 mod kafka_groups;
 mod kafka_lab;
+mod kubernetes_lab;
 mod lab;
 mod service;
 mod supervisor;

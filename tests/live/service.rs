@@ -49,6 +49,22 @@ impl Service {
         self.ready().await;
     }
 
+    /// Tells it to stop, as a pod is told, and waits until it has.
+    pub async fn terminate(&mut self) {
+        let status = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
+        assert!(status.success(), "kill: {status}");
+        let limit = clock::instant() + Duration::from_secs(15);
+        while self.child.try_wait().unwrap().is_none() {
+            assert!(clock::instant() < limit, "loadline does not end:\n{}", tail(&self.log));
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Its configuration file.
+    pub fn configuration(&self) -> PathBuf {
+        self.dir.path().join("loadline.yaml")
+    }
+
     async fn ready(&mut self) {
         let limit = clock::instant() + Duration::from_secs(20);
         loop {

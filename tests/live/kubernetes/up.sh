@@ -66,11 +66,11 @@ ask() { curl -s -m 2 --cacert "$dir/conf/ca.crt" --cert "$dir/conf/admin.crt" --
 await() { # await WHAT COMMAND...: until it succeeds
   local what=$1 i
   shift
-  for i in $(seq 240); do
+  for i in $(seq 720); do
     if "$@" >/dev/null 2>&1; then return; fi
     sleep 0.25
   done
-  echo "up.sh: $what is not up after a minute: see $dir/log" >&2
+  echo "up.sh: $what is not up after three minutes: see $dir/log" >&2
   tail -n 20 "$dir/log/"*.log >&2
   return 1
 }
@@ -93,7 +93,7 @@ ready() { [ "$(ask /readyz)" = ok ]; }
 await kube-apiserver ready
 start kube-controller-manager "$bin/kube-controller-manager" --kubeconfig "$dir/conf/controller-manager.conf" \
   --authentication-kubeconfig "$dir/conf/controller-manager.conf" --authorization-kubeconfig "$dir/conf/controller-manager.conf" \
-  --leader-elect=false --bind-address 127.0.0.1 --secure-port $((port + 3)) --controllers horizontal-pod-autoscaler-controller \
+  --use-service-account-credentials --leader-elect=false --bind-address 127.0.0.1 --secure-port $((port + 3)) --controllers horizontal-pod-autoscaler-controller \
   --horizontal-pod-autoscaler-sync-period "${HPA_SYNC:-2s}"
 await kube-controller-manager curl -skf -m 2 "https://127.0.0.1:$((port + 3))/healthz"
 echo "up: $(basename "$bin"), https://127.0.0.1:$((port + 2)), after $((SECONDS - began)) s"
