@@ -46,6 +46,8 @@ pub struct Judged {
     pub hold: Vec<Reason>,
     /// Why nothing may be raised: more will not help.
     pub no_raise: Vec<Reason>,
+    /// True where one replica is started from zero whatever says that more will not help.
+    pub starts_one: bool,
     /// Why nothing may be lowered.
     pub no_lower: Vec<Reason>,
     /// What is worth saying whatever comes out.
@@ -101,6 +103,7 @@ impl Judged {
             why: Vec::new(),
             hold: Vec::new(),
             no_raise: Vec::new(),
+            starts_one: false,
             no_lower: Vec::new(),
             notices: Vec::new(),
             partitions: None,
@@ -363,7 +366,10 @@ fn hysteresis(ladder: &mut Ladder, current: Count, wish: f64, policy: &Policy) {
 /// Takes back a change that must not be made. Returns true when that is why nothing differs.
 fn blocked(judged: &mut Judged, ladder: &mut Ladder, current: Count, reasons: &mut Vec<Reason>) -> bool {
     let mut blocks = Vec::new();
-    if ladder.value > current {
+    if judged.starts_one && current == 0 && ladder.value > 0 && !judged.no_raise.is_empty() {
+        // of nobody one more always helps: what is stuck, hot or leased can only be told once someone is there
+        ladder.to(LimitCode::Held, 1, 1.0);
+    } else if ladder.value > current {
         blocks.append(&mut judged.no_raise);
     } else if ladder.value < current {
         blocks.append(&mut judged.no_lower);

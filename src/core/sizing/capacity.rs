@@ -7,6 +7,13 @@
 
 use crate::core::units::{Count, Timestamp, as_f64, seconds_between};
 
+/// A measure that is not older is as good as one of now.
+const FRESH_SECONDS: f64 = 3_600.0;
+/// What was measured longer ago tells nothing of now.
+const BELIEVED_SECONDS: f64 = 6.0 * 3_600.0;
+/// Two measures of the same differ by so much.
+const NOISE: f64 = 0.05;
+
 /// How the capacity of a replica is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -59,7 +66,8 @@ impl Capacity {
     #[must_use]
     pub fn estimates(&self) -> usize {
         match self.source {
-            Source::Measured { .. } | Source::Remembered => 0,
+            Source::Measured { .. } => 0,
+            Source::Remembered => usize::from(self.age_seconds > FRESH_SECONDS),
             Source::Declared => 1,
             Source::LowerBound => 2,
         }
@@ -89,10 +97,17 @@ pub fn of_members(members: &[Worked]) -> Option<Capacity> {
     mean(&|_| true).and_then(|(rate, _)| Capacity::new(rate, Source::LowerBound, 0.0))
 }
 
-/// A capacity that was measured at some time; what is seen now is possible at least.
+/// A capacity that was measured at some time. Where more is seen now than was measured then, the measure has been proved
+/// wrong: what is seen is a lower bound. After [`BELIEVED_SECONDS`] it is one as well, since databases, code and data
+/// change, and a single slow hour would else be paid for ever.
 #[must_use]
 pub fn remembered(per_replica: f64, at: Timestamp, seen_now: Option<f64>, now: Timestamp) -> Option<Capacity> {
-    Capacity::new(per_replica.max(seen_now.unwrap_or(0.0)), Source::Remembered, seconds_between(at, now).max(0.0))
+    let age = seconds_between(at, now).max(0.0);
+    match seen_now {
+        Some(seen) if seen > per_replica * (1.0 + NOISE) => Capacity::new(seen, Source::LowerBound, 0.0),
+        Some(seen) if age > BELIEVED_SECONDS => Capacity::new(seen, Source::LowerBound, 0.0),
+        _ => Capacity::new(per_replica, Source::Remembered, age),
+    }
 }
 
 /// Share of the gain that was to be expected when `from` replicas became `to`, both saturated: 1 when throughput grew in
@@ -118,6 +133,17 @@ mod tests {
         let none = of_members(&[worked(300.0, false), worked(300.0, false)]).expect("known");
         assert_eq!((none.per_replica, none.source), (300.0, Source::LowerBound));
         assert_eq!(of_members(&[worked(0.0, true)]), None, "a rate of zero is no capacity");
+    }
+
+    #[test]
+    fn a_measure_that_is_proved_wrong_or_old_is_a_lower_bound() {
+        let now: Timestamp = "2026-11-30T10:00:00Z".parse().expect("a time");
+        let ago = |seconds: i64| now.checked_sub(jiff::SignedDuration::from_secs(seconds)).expect("a time");
+        let source = |seconds, seen| remembered(10.0, ago(seconds), seen, now).map(|capacity| (capacity.per_replica, capacity.source));
+        assert_eq!(source(600, Some(7.0)), Some((10.0, Source::Remembered)));
+        assert_eq!(source(600, Some(40.0)), Some((40.0, Source::LowerBound)), "four times as much is done than was said to be possible");
+        assert_eq!(source(7 * 3600, Some(7.0)), Some((7.0, Source::LowerBound)));
+        assert_eq!(remembered(10.0, ago(7_200), None, now).map(|capacity| capacity.estimates()), Some(1));
     }
 
     #[test]

@@ -15,6 +15,17 @@ const LEAST_BUSY: f64 = 0.05;
 /// From this busy share on a replica is at its limit.
 const SATURATED_BUSY: f64 = 0.9;
 
+/// Seconds of service that always wait somewhere, and prove nothing.
+const QUIET_SECONDS: f64 = 5.0;
+/// More arrives than is served when it is more by this: less is noise.
+const OUTRUN: f64 = 1.02;
+
+/// So many items always wait somewhere at a rate.
+#[must_use]
+pub fn quiet_items(per_second: f64) -> f64 {
+    (per_second * QUIET_SECONDS).max(1.0)
+}
+
 /// A negative reading contradicts itself and is never summed.
 #[must_use]
 pub fn non_negative(value: i64) -> f64 {
@@ -40,6 +51,8 @@ pub struct Demand {
     pub capacity: Option<Capacity>,
     /// The counter of arrivals.
     pub arrived_total: Option<u64>,
+    /// True when the count was changed around the time of the reading: its rates are of no count.
+    pub is_mixed: bool,
     /// Age of the reading.
     pub age_seconds: f64,
     /// The largest wish of the other signals.
@@ -116,7 +129,9 @@ pub fn measure(case: &Case<'_>, series: &Series<BacklogSnapshot>, reading: &Back
     let mut demand = Demand {
         in_flight: as_f64(reading.in_flight.unwrap_or(0)),
         served: reading.served_per_second.known(),
-        replicas: case.request.replicas.ready.or(reading.replicas).or(case.request.replicas.spec),
+        // those that were there when it was measured: what a reading tells is of them
+        replicas: reading.replicas.or(case.request.replicas.ready).or(case.request.replicas.spec),
+        is_mixed: is_mixed(case, reading, trust),
         arrived_total: reading.arrived_total,
         age_seconds: trust.age_seconds.unwrap_or(0.0),
         signals: reading.signals.iter().filter_map(|signal| signal.wanted).max(),
@@ -126,7 +141,7 @@ pub fn measure(case: &Case<'_>, series: &Series<BacklogSnapshot>, reading: &Back
     let at = trust.observed_at.unwrap_or(case.now);
     let before = Before::of(case, series, at);
     demand.waited = before.backlog.map(|(waited, _)| waited);
-    arrivals(reading, &before, at, &mut demand);
+    arrivals(reading, &before, at, case.policy.no_data, &mut demand);
     plausible(case, &before, at, &mut demand);
     demand.lag_seconds = reading.oldest_seconds.known().or_else(|| match (demand.backlog, demand.served) {
         (Some(backlog), _) if backlog <= 0.0 => Some(0.0),
@@ -139,6 +154,12 @@ pub fn measure(case: &Case<'_>, series: &Series<BacklogSnapshot>, reading: &Back
     }
     inputs(&mut demand, reading);
     demand
+}
+
+/// Measured before the last change had settled, without its own count: the replicas of now have not done what it tells.
+fn is_mixed(case: &Case<'_>, reading: &BacklogSnapshot, trust: &Trust) -> bool {
+    let settles = case.policy.startup.seconds() + case.policy.pause.seconds();
+    reading.replicas.is_none() && case.seconds_since_change().is_some_and(|since| since < settles + trust.age_seconds.unwrap_or(0.0))
 }
 
 fn backlog(case: &Case<'_>, reading: &BacklogSnapshot, demand: &mut Demand) {
@@ -156,6 +177,11 @@ fn backlog(case: &Case<'_>, reading: &BacklogSnapshot, demand: &mut Demand) {
         demand.per_replica = Some((sum, missing));
         if reading.backlog.is_none() {
             demand.backlog = (known > 0).then_some(sum);
+            if known == 0 {
+                // a sum of nothing is no backlog
+                demand.per_replica = None;
+                demand.missing.push("perReplica: none of the replicas gave a value".to_owned());
+            }
             return;
         }
     }
@@ -202,7 +228,7 @@ impl Before {
     }
 }
 
-fn arrivals(reading: &BacklogSnapshot, before: &Before, at: Timestamp, demand: &mut Demand) {
+fn arrivals(reading: &BacklogSnapshot, before: &Before, at: Timestamp, no_data: Option<f64>, demand: &mut Demand) {
     demand.arrival = reading.arrival_per_second.known();
     if let (Some(now), Some((earlier, seen_at))) = (reading.arrived_total, before.arrived) {
         let seconds = seconds_between(seen_at, at);
@@ -227,6 +253,10 @@ fn arrivals(reading: &BacklogSnapshot, before: &Before, at: Timestamp, demand: &
     // what is served has arrived at some time: a lower bound
     if demand.arrival.is_none() {
         demand.arrival = demand.served;
+    }
+    // no number at all, and the user knows what that stands for
+    if demand.arrival.is_none() && reading.backlog.is_none() && reading.per_replica.is_none() && no_data.is_some() {
+        demand.arrival = Some(0.0);
     }
 }
 
@@ -257,16 +287,17 @@ fn capacity(case: &Case<'_>, reading: &BacklogSnapshot, demand: &Demand, before:
     if let Some(seconds) = reading.seconds_per_item.known().filter(|seconds| *seconds > 0.0) {
         return found(as_f64(case.policy.threads_per_replica) / seconds, measured);
     }
-    let each = demand.replicas.filter(|count| *count > 0).zip(demand.served).map(|(count, served)| served / as_f64(count));
+    let each = demand.replicas.filter(|count| *count > 0 && !demand.is_mixed).zip(demand.served).map(|(count, served)| served / as_f64(count));
     let busy = reading.busy_ratio.known();
     if let (Some(each), Some(busy)) = (each, busy)
         && busy >= LEAST_BUSY
     {
         return found(each / busy.min(1.0), measured);
     }
-    // a queue that does not shrink while it is served keeps everyone busy
-    let standing = demand.backlog.is_some_and(|backlog| backlog > 0.0 && before.backlog.is_some_and(|(earlier, _)| earlier > 0.0 && backlog >= earlier));
-    let outrun = matches!((demand.arrival, demand.served, demand.backlog), (Some(arrival), Some(served), Some(backlog)) if backlog > 0.0 && arrival >= served && reading.arrival_per_second.is_some());
+    // a queue that does not shrink while it is served keeps everyone busy; a few items always wait somewhere
+    let queues = |backlog: f64| backlog > quiet_items(demand.served.unwrap_or(0.0));
+    let standing = demand.backlog.is_some_and(|backlog| before.backlog.is_some_and(|(earlier, _)| queues(earlier) && queues(backlog) && backlog >= earlier));
+    let outrun = matches!((demand.arrival, demand.served, demand.backlog), (Some(arrival), Some(served), Some(backlog)) if queues(backlog) && arrival > served * OUTRUN && reading.arrival_per_second.is_some());
     if let Some(each) = each
         && (standing || outrun || busy.is_some_and(|busy| busy >= SATURATED_BUSY))
     {

@@ -15,7 +15,7 @@ mod reading;
 
 pub use self::reading::*;
 
-use self::demand::{Demand, measure};
+use self::demand::{Demand, measure, quiet_items};
 use super::super::advice::{Action, ActionKind, Confidence, Unit};
 use super::super::decide::settle::{Shown, Wish, is_for_zero, settle};
 use super::super::decide::{Case, Fit, Judged, conclude, effect};
@@ -73,7 +73,7 @@ fn judge(case: &Case<'_>, series: &Series<BacklogSnapshot>, reading: &BacklogSna
     judged.hold.extend(demand.contradictions.iter().cloned());
     judged.hold.extend(case.older_than_change(trust));
     judged.notices.extend(demand.notices.iter().cloned());
-    judged.no_lower.extend(case.window_not_full(series, case.policy.scale_down.stabilization));
+    judged.no_lower.extend(window_not_full(case, series));
     judged.no_lower.extend(demand.sudden_zero.clone());
     judged.no_lower.extend(demand.reset.clone());
     if !demand.missing.is_empty() {
@@ -90,14 +90,28 @@ fn judge(case: &Case<'_>, series: &Series<BacklogSnapshot>, reading: &BacklogSna
         format!("missing {}", demand.missing.join(", "))
     };
     let wishes = wishes(case, series, reading, demand, judged);
-    if !settle(case, wishes, shown, missing, judged) {
-        return;
-    }
-    if is_for_zero(case, judged) {
+    // what was counted is remembered also where nothing can be asked for yet: the next reading is compared with it
+    keep_numbers(case, trust, demand, judged);
+    if settle(case, wishes, shown, missing, judged) && is_for_zero(case, judged) {
         let idle = case.idle_seconds(series, |reading| reading.is_quiet(case.policy));
         judged.idle_for(idle, case.policy);
     }
-    keep_numbers(case, trust, demand, judged);
+}
+
+/// A window is full of readings that told something, not of questions that were asked.
+fn window_not_full(case: &Case<'_>, series: &Series<BacklogSnapshot>) -> Option<Reason> {
+    let window = case.policy.scale_down.stabilization;
+    let told = |reading: &BacklogSnapshot| {
+        let backlog = reading.backlog.map_or(case.policy.no_data.is_some(), |backlog| backlog >= 0);
+        backlog
+            || reading.per_replica.as_ref().is_some_and(|values| values.iter().any(Option::is_some))
+            || reading.signals.iter().any(|signal| signal.wanted.is_some())
+    };
+    let history: Vec<_> = series.history.iter().filter(|reading| told(reading)).cloned().collect();
+    if history.is_empty() && !series.history.is_empty() {
+        return Some(Reason::WindowNotFull { have_seconds: Secs(0.0), window_seconds: Secs::from(window) });
+    }
+    case.window_not_full(&Series { latest: series.latest.clone(), history }, window)
 }
 
 /// What the last raise has brought, where each count is known and work stands in line.
@@ -111,7 +125,7 @@ fn effect(case: &Case<'_>, series: &Series<BacklogSnapshot>, reading: &BacklogSn
         let backlog = earlier.backlog.map(demand::non_negative);
         seen(earlier.replicas, earlier.served_per_second.known(), backlog, trust::measured_at(earlier.as_ref(), case.now))
     });
-    let now = seen(reading.replicas.or(case.request.replicas.ready), demand.served, demand.backlog, trust.observed_at.unwrap_or(case.now));
+    let now = seen(demand.replicas, demand.served, demand.backlog, trust.observed_at.unwrap_or(case.now)).filter(|_| !demand.is_mixed);
     effect::judge(case, told, now, judged);
 }
 
@@ -233,7 +247,7 @@ fn by_lower_bound(case: &Case<'_>, series: &Series<BacklogSnapshot>, load: Load,
     let current = judged.current.unwrap_or(0);
     judged.notices.push(Reason::CapacityUnknown { detail: format!("a replica has been seen to serve {}, which is a lower bound", Rate(load.capacity)) });
     // a few seconds of arrivals always wait somewhere
-    let is_quiet = |backlog: f64, arrival: f64| backlog <= (arrival * 5.0).max(1.0);
+    let is_quiet = |backlog: f64, arrival: f64| backlog <= quiet_items(arrival);
     if !is_quiet(load.backlog, load.arrival) {
         let needed = need.when_changed.max(as_f64(current));
         wishes.push((

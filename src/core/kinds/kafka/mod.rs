@@ -137,6 +137,9 @@ fn judge(
         judged.no_lower.insert(0, Reason::IncompleteReading { missing: Names(lag.missing.clone()) });
     }
     judged.no_lower.extend(flows.resets.iter().cloned());
+    if flows.at_least {
+        judged.no_lower.push(Reason::IncompleteReading { missing: Names(vec!["what arrives on some partitions".to_owned()]) });
+    }
     group::state(case, reading, lag, &flows, judged);
     let aside = Aside::of(case, reading, lag, &flows, judged.current);
     aside.say(lag, &flows, judged);
