@@ -26,6 +26,7 @@ use crate::sources::kafka::wire::client::KafkaClient;
 use crate::sources::kafka::wire::security::{Account, Sasl, Security, Tls};
 use crate::sources::kafka::{GroupPattern, KafkaCluster, KafkaGroups, KafkaSource, Wishes};
 use crate::sources::kubernetes::{KubernetesScale, in_cluster};
+use crate::sources::prometheus::{self, PrometheusReader};
 use crate::sources::pubsub::{Credentials, PubsubSource, check_file};
 
 /// Builds what a configuration asks for. It outlives a configuration, as targets that a reload adds share their cluster with
@@ -101,6 +102,12 @@ impl Wiring {
             }
             SourceConfig::Kafka { server, group } => return self.kafka(server, group, wishes, timing),
             SourceConfig::Pubsub(config) => return pubsub(config, timing).map(|source| Sources::One(Arc::new(source))),
+            SourceConfig::Prometheus(source) => {
+                let at_a_time = prometheus::AT_A_TIME;
+                let options = ClientOptions { timeout: timing.timeout, at_a_time, ..options(&source.http, "source.prometheus")? };
+                let client = Client::new(source.http.url.clone(), options).map_err(|error| Problem::new("source.prometheus.url", error.to_string()))?;
+                return Ok(Sources::One(Arc::new(PrometheusReader::new(client, source.map.clone(), timing.timeout))));
+            }
             SourceConfig::Flink { http, job } => (http, job),
         };
         let cluster = self.cluster(http)?;
@@ -208,6 +215,8 @@ fn source_key(source: &SourceConfig) -> String {
         SourceConfig::Kafka { server, group: KafkaGroupName::Pattern { .. } } => format!("kafka {} groups", server.name()),
         SourceConfig::Kafka { server, group } => format!("kafka {} {group:?}", server.name()),
         SourceConfig::Pubsub(config) => format!("pubsub {} {} {}", config.url, config.project, config.subscription),
+        // other queries may be about another thing
+        SourceConfig::Prometheus(source) => format!("prometheus {} {:?} {:?}", source.http.url, source.map.fields, source.map.constants),
     }
 }
 

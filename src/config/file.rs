@@ -1,6 +1,7 @@
 //! The configuration as it is written in the file. What it means, and what is wrong with it, is worked out in
 //! [`super`].
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
@@ -137,8 +138,7 @@ pub struct TargetFile {
     /// The scale target's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// The kind of workload: `druidWorkers`, `druidSupervisor`, `flinkJob`, `kafkaGroup` or
-    /// `pubsubSubscription`.
+    /// The kind of workload: `druidWorkers`, `druidSupervisor`, `flinkJob`, `kafkaGroup`, `pubsubSubscription` or `backlog`.
     pub kind: String,
     /// The cluster that it belongs to: targets of one Druid cluster know of each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -175,10 +175,9 @@ pub struct SourceFile {
     /// A Pub/Sub subscription, read from Cloud Monitoring.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pubsub: Option<PubsubFile>,
-    /// Not available in this version.
-    #[schemars(skip)]
-    #[serde(skip_serializing)]
-    pub prometheus: Option<serde_json::Value>,
+    /// A Prometheus server, for a snapshot of any kind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prometheus: Option<PrometheusFile>,
 }
 
 /// Sources that are asked over HTTP have these members in common, and each its own. A macro, because serde cannot flatten
@@ -253,6 +252,18 @@ asked_over_http! {
         /// Where `job` has a `*`: no job whose name fits one of these; `*` stands for anything.
         #[serde(default)]
         exclude: Vec<String>,
+    }
+}
+
+asked_over_http! {
+    /// A Prometheus server, or another one with its query API, and what to ask it.
+    PrometheusFile {
+        /// Fields of the snapshot, each with a PromQL expression. `topics[].partitions[].logEnd` is a field of each
+        /// element of a list; brackets may name the label that makes out the element.
+        queries: BTreeMap<String, String>,
+        /// What no metric tells, as it would stand in the snapshot.
+        #[serde(default)]
+        constants: serde_json::Map<String, serde_json::Value>,
     }
 }
 

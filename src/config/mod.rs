@@ -6,6 +6,7 @@
 
 mod file;
 pub mod kafka;
+pub mod prometheus;
 pub mod pubsub;
 mod target;
 
@@ -18,6 +19,7 @@ use url::Url;
 
 use self::file::{LeaseFile, TargetFile};
 use self::kafka::{KafkaGroupName, KafkaServer};
+use self::prometheus::PrometheusSource;
 use self::pubsub::PubsubConfig;
 
 pub use self::file::{File, GrpcTlsFile};
@@ -153,6 +155,8 @@ pub enum SourceConfig {
     },
     /// A Pub/Sub subscription.
     Pubsub(PubsubConfig),
+    /// A Prometheus server, and a map from fields to queries.
+    Prometheus(Box<PrometheusSource>),
 }
 
 /// Which job of a Flink cluster, or which jobs.

@@ -5,6 +5,7 @@ use url::Url;
 
 use super::file::{BasicAuthFile, DefaultsFile, FlinkFile, ReplicasFile, ServerOf, TargetFile};
 use super::kafka::{self, KafkaGroupName};
+use super::prometheus::{self, PrometheusSource};
 use super::pubsub;
 use super::{FlinkJobName, HttpSource, ReplicasConfig, SourceConfig, TargetConfig};
 use crate::core::policy::PolicyInput;
@@ -17,7 +18,7 @@ const LONGEST_ENTRY: usize = 40;
 /// The most patterns of a list.
 const MOST_PATTERNS: usize = 100;
 /// Sources that there are.
-const SOURCES: &str = "druid, flink, kafka, pubsub";
+const SOURCES: &str = "druid, flink, kafka, pubsub, prometheus";
 
 /// A target as it is meant, or all that is wrong with it; paths are relative to the target.
 pub(super) fn meant(target: &TargetFile, defaults: &DefaultsFile) -> Result<TargetConfig, Vec<Problem>> {
@@ -69,30 +70,21 @@ fn check_name(name: &str, problems: &mut Vec<Problem>) {
 }
 
 fn kind(name: &str, problems: &mut Vec<Problem>) -> Option<Kind> {
-    let pulled = [Kind::DruidWorkers, Kind::DruidSupervisor, Kind::FlinkJob, Kind::KafkaGroup, Kind::PubsubSubscription];
-    let found = pulled.into_iter().find(|kind| kind.name() == name);
+    let found = Kind::ALL.into_iter().find(|kind| kind.name() == name);
     if found.is_none() {
-        let why = if name == Kind::Backlog.name() { "has no source in this version" } else { "is not available in this version" };
-        problems.push(Problem::new("kind", format!("\"{name}\" {why}: expected one of {}", pulled.map(Kind::name).join(", "))));
+        problems.push(Problem::new("kind", format!("\"{name}\" is not available in this version: expected one of {}", Kind::ALL.map(Kind::name).join(", "))));
     }
     found
 }
 
 fn source(target: &TargetFile, kind: Option<Kind>, problems: &mut Vec<Problem>) -> Option<SourceConfig> {
     let source = &target.source;
-    let later = [("prometheus", &source.prometheus)];
-    if later.iter().any(|(_, given)| given.is_some()) {
-        for (name, _) in later.iter().filter(|(_, given)| given.is_some()) {
-            problems.push(Problem::new(format!("source.{name}"), format!("is not available in this version: expected one of {SOURCES}")));
-        }
-        return None;
-    }
-    match (&source.druid, &source.flink, &source.kafka, &source.pubsub) {
-        (None, None, None, None) => {
+    match (&source.druid, &source.flink, &source.kafka, &source.pubsub, &source.prometheus) {
+        (None, None, None, None, None) => {
             problems.push(Problem::new("source", format!("names no source: expected one of {SOURCES}")));
             None
         }
-        (Some(druid), None, None, None) => {
+        (Some(druid), None, None, None, None) => {
             let http = http(druid.server(), "source.druid", problems);
             if kind == Some(Kind::DruidSupervisor) {
                 let supervisor = supervisor(druid.supervisor.as_deref(), problems)?;
@@ -104,12 +96,12 @@ fn source(target: &TargetFile, kind: Option<Kind>, problems: &mut Vec<Problem>) 
             }
             http.map(SourceConfig::Druid)
         }
-        (None, Some(flink), None, None) => {
+        (None, Some(flink), None, None, None) => {
             fits(kind, Kind::FlinkJob, "flink", problems);
             let job = job(flink, &target.name, problems);
             http(flink.server(), "source.flink", problems).map(|http| SourceConfig::Flink { http, job })
         }
-        (None, None, Some(kafka), None) => {
+        (None, None, Some(kafka), None, None) => {
             fits(kind, Kind::KafkaGroup, "kafka", problems);
             let (server, group) = kafka.meant(problems);
             if matches!(group, KafkaGroupName::Pattern { .. }) {
@@ -117,9 +109,15 @@ fn source(target: &TargetFile, kind: Option<Kind>, problems: &mut Vec<Problem>) 
             }
             Some(SourceConfig::Kafka { server, group })
         }
-        (None, None, None, Some(pubsub)) => {
+        (None, None, None, Some(pubsub), None) => {
             fits(kind, Kind::PubsubSubscription, "pubsub", problems);
             pubsub.meant(problems).map(SourceConfig::Pubsub)
+        }
+        (None, None, None, None, Some(given)) => {
+            // without the kind there is no snapshot that a field could be of
+            let map = kind.map(|kind| prometheus::meant(given, kind, problems));
+            let http = http(given.server(), "source.prometheus", problems)?;
+            Some(SourceConfig::Prometheus(Box::new(PrometheusSource { http, map: map? })))
         }
         _ => {
             problems.push(Problem::new("source", format!("names two sources: expected one of {SOURCES}")));
@@ -316,6 +314,7 @@ impl TargetConfig {
             }
             SourceConfig::Kafka { server, group } => kafka::effective(server, group),
             SourceConfig::Pubsub(config) => pubsub::effective(config),
+            SourceConfig::Prometheus(source) => prometheus::effective(http(&source.http), &source.map),
         };
         let replicas = match &self.replicas {
             None => Value::Null,

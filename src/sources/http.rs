@@ -138,6 +138,13 @@ fn certificates(path: &Path) -> Result<Vec<reqwest::Certificate>, SourceError> {
     Ok(list)
 }
 
+/// What is sent along.
+#[derive(Clone)]
+struct Body {
+    bytes: Bytes,
+    content_type: &'static str,
+}
+
 /// The questions of one reading, counted.
 pub struct Session {
     inner: Arc<Inner>,
@@ -167,13 +174,20 @@ impl Session {
         self.call(Method::GET, path_and_query, None).await
     }
 
+    /// Asks with a form, for questions that are too long for an address, and gives the answer whatever its status.
+    /// Redirects are followed as those of [`submit`](Self::submit).
+    pub async fn ask_with_form(&self, path: &str, form: &[(&str, &str)]) -> Result<Answer, SourceError> {
+        let text = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
+        self.call(Method::POST, path, Some(Body { bytes: Bytes::from(text), content_type: "application/x-www-form-urlencoded" })).await
+    }
+
     /// Sends something that changes the server, and gives the answer whatever its status. Redirects that keep method and
     /// body (307, 308) are followed like those of a question; others are refused, as they would turn it into one.
     pub async fn submit(&self, method: Method, path: &str, body: Option<&serde_json::Value>) -> Result<Answer, SourceError> {
-        self.call(method, path, body.map(|body| Bytes::from(body.to_string()))).await
+        self.call(method, path, body.map(|body| Body { bytes: Bytes::from(body.to_string()), content_type: "application/json" })).await
     }
 
-    async fn call(&self, method: Method, path_and_query: &str, body: Option<Bytes>) -> Result<Answer, SourceError> {
+    async fn call(&self, method: Method, path_and_query: &str, body: Option<Body>) -> Result<Answer, SourceError> {
         let limit = self.inner.options.timeout;
         // the semaphore is never closed
         let _turn = self.inner.turns.acquire().await.ok();
@@ -191,7 +205,7 @@ impl Session {
         self.calls.load(Ordering::Relaxed)
     }
 
-    async fn follow(&self, method: Method, mut url: Url, body: Option<Bytes>) -> Result<Answer, SourceError> {
+    async fn follow(&self, method: Method, mut url: Url, body: Option<Body>) -> Result<Answer, SourceError> {
         let mut seen = HashSet::new();
         loop {
             seen.insert(url.clone());
@@ -221,10 +235,10 @@ impl Session {
         }
     }
 
-    async fn send(&self, method: &Method, url: &Url, body: Option<Bytes>) -> Result<reqwest::Response, SourceError> {
+    async fn send(&self, method: &Method, url: &Url, body: Option<Body>) -> Result<reqwest::Response, SourceError> {
         let mut request = self.inner.http.request(method.clone(), url.clone()).header(header::ACCEPT, "application/json");
-        if let Some(body) = body {
-            request = request.header(header::CONTENT_TYPE, "application/json").body(body);
+        if let Some(Body { bytes, content_type }) = body {
+            request = request.header(header::CONTENT_TYPE, content_type).body(bytes);
         }
         if self.inner.trusts(url)
             && let Some(credentials) = self.credentials.get_or_try_init(|| self.inner.credentials()).await?

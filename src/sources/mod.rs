@@ -6,6 +6,7 @@ pub mod flink;
 pub mod http;
 pub mod kafka;
 pub mod kubernetes;
+pub mod prometheus;
 pub mod pubsub;
 
 use std::time::Duration;

@@ -1,9 +1,9 @@
-//! Loadline against a real Flink, a real Druid and a real Kafka: the built binary, a cluster on loopback, and answers that are known
-//! beforehand.
+//! Loadline against a real Flink, a real Druid, a real Kafka and a real Prometheus: the built binary, a cluster on loopback, and
+//! answers that are known beforehand.
 //!
 //! Not part of plain `cargo test`, as each test starts a cluster of Java processes for some minutes. Run it with
-//! `cargo test --features live --test live -- --nocapture`; it needs what `flink/README.md`, `druid/README.md` and
-//! `kafka/README.md` name. A cluster or a service that does not start is a failure, not a skip.
+//! `cargo test --features live --test live -- --nocapture`; it needs what `flink/README.md`, `druid/README.md`,
+//! `kafka/README.md` and `prometheus/README.md` name. A cluster or a service that does not start is a failure, not a skip.
 //!
 //! `hpa` starts a Kubernetes that is built from source (`kubernetes/README.md`), and is run by name: `just live hpa`.
 //!
@@ -22,6 +22,7 @@ mod kafka_groups;
 mod kafka_lab;
 mod kubernetes_lab;
 mod lab;
+mod prometheus_maps;
 mod service;
 mod supervisor;
 

@@ -14,7 +14,7 @@ pub use self::case::Case;
 use super::advice::{Action, Advice, Confidence, ConsumerView, Input, Limit, Part, Unit};
 use super::memory::{Memory, Wishes};
 use super::policy::{Consumer, Policy};
-use super::reasons::{LimitCode, Reason, Secs};
+use super::reasons::{LimitCode, Names, Reason, Secs};
 use super::request::{Observed, Series};
 use super::sizing::limits::{self, Ladder};
 use super::sizing::{align, consumer, rate};
@@ -96,6 +96,7 @@ impl Judged {
     pub fn begin<S: Observed>(case: &Case<'_>, series: &Series<S>, unit: Unit) -> Self {
         let of_history = || series.history.last().map(|reading| trust::measured_at(reading.as_ref(), case.now));
         let kind = case.request.readings.kind();
+        let missing = series.latest.as_ref().map(|latest| latest.missing()).filter(|missing| !missing.is_empty());
         Self {
             unit,
             current: case.spec,
@@ -104,7 +105,7 @@ impl Judged {
             hold: Vec::new(),
             no_raise: Vec::new(),
             starts_one: false,
-            no_lower: Vec::new(),
+            no_lower: missing.map(|missing| Reason::IncompleteReading { missing: Names(missing.to_vec()) }).into_iter().collect(),
             notices: Vec::new(),
             partitions: None,
             fit: Fit::Any,

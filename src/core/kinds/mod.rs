@@ -25,11 +25,16 @@ pub trait Observed {
     fn clock_offset_seconds(&self) -> Option<f64>;
     /// The ready count at that time.
     fn replicas(&self) -> Option<Count>;
+    /// What the source could not tell although it was to. Nothing is lowered without it; a kind that judges it by its own
+    /// parts, as Druid's workers by pool, tells nothing here.
+    fn missing(&self) -> &[String] {
+        &[]
+    }
 }
 
 /// Implements [`Observed`] for a snapshot that has the common fields.
 macro_rules! observed {
-    ($snapshot:ty) => {
+    ($snapshot:ty $(, $missing:ident)?) => {
         impl crate::core::kinds::Observed for $snapshot {
             fn observed_at(&self) -> Option<crate::core::units::Timestamp> {
                 self.observed_at
@@ -43,6 +48,9 @@ macro_rules! observed {
             fn replicas(&self) -> Option<crate::core::units::Count> {
                 self.replicas
             }
+            $(fn missing(&self) -> &[String] {
+                &self.$missing
+            })?
         }
     };
 }

@@ -55,9 +55,12 @@ pub struct BacklogSnapshot {
     /// Other wishes for the same target; the largest counts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub signals: Vec<Signal>,
+    /// What could not be had of this reading, in words. What is known may raise; nothing is lowered without the rest.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
 }
 
-observed!(BacklogSnapshot);
+observed!(BacklogSnapshot, missing);
 
 /// A wish that someone else has worked out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

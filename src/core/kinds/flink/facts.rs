@@ -163,6 +163,9 @@ pub fn of_job(
         no_raise: Vec::new(),
     };
     facts.no_lower.extend(not_seen_for_long(case));
+    if !job.missing.is_empty() {
+        facts.no_lower.push(Reason::IncompleteReading { missing: Names(job.missing.clone()) });
+    }
     found.notices.extend(pace.unreachable(case.policy));
     let missing = slots::unknown_quotas(job, case.policy);
     if !missing.is_empty() {

@@ -67,9 +67,12 @@ pub struct FlinkJobSnapshot {
     pub memory: Option<JobMemory>,
     /// The job's vertices.
     pub vertices: Vec<Vertex>,
+    /// What could not be had of this reading, in words. What is known may raise; nothing is lowered without the rest.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
 }
 
-observed!(FlinkJobSnapshot);
+observed!(FlinkJobSnapshot, missing);
 
 /// Tasks of the job by state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -90,9 +90,12 @@ pub struct KafkaGroupSnapshot {
     /// Seconds from the receipt of a record to the end of its processing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub processing_seconds: Option<Amount>,
+    /// What could not be had of this reading, in words. What is known may raise; nothing is lowered without the rest.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
 }
 
-observed!(KafkaGroupSnapshot);
+observed!(KafkaGroupSnapshot, missing);
 
 /// Protocols of groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -86,6 +86,7 @@ fn as_queue(reading: &PubsubSubscriptionSnapshot, policy: &Policy) -> BacklogSna
         arrival_per_second: times(reading.publish_per_second),
         served_per_second: times(reading.ack_per_second),
         signals: signals(reading, policy, load),
+        missing: reading.missing.clone(),
         ..BacklogSnapshot::default()
     }
 }

@@ -55,6 +55,9 @@ pub struct PubsubSubscriptionSnapshot {
     /// True when the source was asked and had no data point: neither a failure nor an empty subscription.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub no_data: bool,
+    /// What could not be had of this reading, in words. What is known may raise; nothing is lowered without the rest.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
 }
 
-observed!(PubsubSubscriptionSnapshot);
+observed!(PubsubSubscriptionSnapshot, missing);

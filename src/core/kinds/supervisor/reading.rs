@@ -98,6 +98,9 @@ pub struct DruidSupervisorSnapshot {
     /// Slots of the workers that its tasks run on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_slots: Option<WorkerSlots>,
+    /// What could not be had of this reading, in words. What is known may raise; nothing is lowered without the rest.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
 }
 
 /// The common fields. `replicas` is another thing here, so the ready count of a reading is not told.
@@ -113,6 +116,9 @@ impl crate::core::kinds::Observed for DruidSupervisorSnapshot {
     }
     fn replicas(&self) -> Option<Count> {
         None
+    }
+    fn missing(&self) -> &[String] {
+        &self.missing
     }
 }
 
