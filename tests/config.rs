@@ -173,12 +173,6 @@ fn a_misfit_in_one_target_does_not_hide_what_is_wrong_with_another() {
     assert_eq!(paths, ["targets[0].colour", "targets[1].source.flink.job"]);
 }
 
-#[test]
-fn a_source_of_another_version_is_named_and_not_taken_for_a_misspelling() {
-    let problems = parse("targets: [ { name: a, kind: backlog, source: { prometheus: { queries: 1 } } } ]").expect_err("not valid");
-    assert!(problems.iter().all(|problem| problem.message.contains("in this version")), "{problems:?}");
-}
-
 /// A Kafka group with these members of its source.
 fn kafka(members: &str) -> String {
     format!("targets: [ {{ name: orders, kind: kafkaGroup, source: {{ kafka: {{ {members} }} }} }} ]")
