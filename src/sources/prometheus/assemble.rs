@@ -53,7 +53,8 @@ pub fn assemble(map: &PrometheusMap, answers: &[Result<Vec<Series>, SourceError>
             }
         }
     }
-    for field in answered.into_iter().filter(|field| !field.path().starts_with(NOT_OF_ALL)) {
+    let of_elements = |field: &&FieldQuery| field.steps.iter().any(|step| matches!(step, Step::Element(_))) && !field.path().starts_with(NOT_OF_ALL);
+    for field in answered.into_iter().filter(of_elements) {
         let lacking = tree.lacking(&field.steps);
         if let Some((one, others)) = lacking.split_first() {
             notes.say(field, &format!("no series for {one}{}", and_more(others.len())), "expected one for each element");
