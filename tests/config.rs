@@ -342,3 +342,69 @@ fn the_external_metrics_api_is_read_with_its_certificate_and_refused_without() {
     // the authority of callers is the cluster's
     refused(&external("{ tls: { certFile: /a, keyFile: /b, clientCaFile: /c } }"), "server.externalMetrics.tls.clientCaFile", "unknown");
 }
+
+/// A target of this kind with these members of `source.prometheus`, as JSON.
+fn prometheus(kind: &str, members: &serde_json::Value) -> String {
+    let mut source = members.clone();
+    source["url"] = serde_json::json!("http://prometheus:9090");
+    serde_json::json!({ "targets": [{ "name": "orders", "kind": kind, "source": { "prometheus": source } }] }).to_string()
+}
+
+#[test]
+fn a_map_of_queries_is_taken_for_every_kind_and_shown_with_the_age_that_it_asks_for() {
+    use serde_json::json;
+    let graph = json!([{ "id": "a" }, { "id": "b", "inputs": [{ "from": "a", "shipStrategy": "HASH" }] }]);
+    for (kind, members) in [
+        ("backlog", json!({ "queries": { "backlog": "sum(x)" } })),
+        ("druidWorkers", json!({ "queries": { "workers[].capacity": "c", "workers[].used": "u", "pending.count": "p" } })),
+        ("druidSupervisor", json!({ "queries": { "partitionLag[]": "lag" }, "constants": { "stream": "kafka", "taskCount": 4 } })),
+        ("flinkJob", json!({ "queries": { "vertices[].parallelism": "p", "vertices[].busyRatio.max": "b" }, "constants": { "vertices": graph } })),
+        ("kafkaGroup", json!({ "queries": { "topics[].partitions[].lag": "lag", "state[state]": "info" }, "constants": { "type": "consumer" } })),
+        ("pubsubSubscription", json!({ "queries": { "undelivered": "n" } })),
+    ] {
+        let configuration = parse(&prometheus(kind, &members)).unwrap_or_else(|problems| unreachable!("{kind}: {problems:?}"));
+        let shown = configuration.targets.first().expect("a target").effective();
+        let queries = shown["source"]["prometheus"]["queries"].as_object().expect("queries");
+        assert_eq!(queries.len(), members["queries"].as_object().expect("queries").len() + 1, "{kind}: {shown}");
+        assert!(queries["observedAt"].as_str().expect("text").contains("timestamp("), "{kind}: {shown}");
+    }
+}
+
+#[test]
+fn everything_that_is_wrong_with_a_map_of_queries_is_told_by_its_path() {
+    use serde_json::json;
+    let long = "x".repeat(10_001);
+    let many: serde_json::Map<String, serde_json::Value> = (0..101).map(|index| (format!("f{index}"), json!("x"))).collect();
+    for (kind, members, path, words) in [
+        ("backlog", json!({ "queries": {} }), "queries", "is empty: expected a query for at least one field"),
+        ("backlog", json!({ "queries": { "observedAt": "min(timestamp(x))" } }), "queries", "is empty"),
+        ("backlog", json!({ "queries": { "backlog": " " } }), "queries.backlog", "is empty: expected a PromQL expression"),
+        ("backlog", json!({ "queries": { "backlog": long } }), "queries.backlog", "10001 bytes are too many: expected at most 10000"),
+        ("backlog", json!({ "queries": many }), "queries", "101 queries are too many: expected at most 100"),
+        ("backlog", json!({ "queries": { "backlog": "sum(x" } }), "queries.backlog", "is no PromQL expression: a ( is never closed"),
+        ("backlog", json!({ "queries": { "backlogs": "x" } }), "queries.backlogs", "\"backlogs\" is no field: expected one of arrivalPerSecond"),
+        ("kafkaGroup", json!({ "queries": { "backlog": "x" } }), "queries.backlog", "is no field: expected one of arrivalPerSecond"),
+        ("backlog", json!({ "queries": { "backlog": "x" }, "constants": { "backlog": 3 } }), "queries.backlog", "stands among the constants as well"),
+        ("backlog", json!({ "queries": { "backlog": "x" }, "constants": { "observedAt": "2026-01-01T00:00:00Z" } }), "constants.observedAt", "is no constant"),
+        ("backlog", json!({ "queries": { "backlog": "x" }, "constants": { "partitions": "many" } }), "constants.partitions", "expected a whole number"),
+        ("backlog", json!({ "queries": { "backlog": "x" }, "constants": { "shards": 3 } }), "constants.shards", "unknown field"),
+        ("kafkaGroup", json!({ "queries": { "totalLag": "x" }, "constants": { "type": "clasic" } }), "constants.type", "clasic"),
+        (
+            "kafkaGroup",
+            json!({ "queries": { "topics[].partitions[].lag": "x", "topics[a].partitions[b].lag": "y" } }),
+            "queries.topics[a].partitions[b].lag",
+            "leads to the same field as \"topics[].partitions[].lag\"",
+        ),
+        ("druidWorkers", json!({ "queries": { "workers[].capacity": "x" } }), "queries", "used is missing: expected a query or a constant for it"),
+        (
+            "flinkJob",
+            json!({ "queries": { "vertices[].parallelism": "p" }, "constants": { "vertices": [{ "id": "b", "inputs": [{ "from": "a" }] }] } }),
+            "constants.vertices[0].inputs[0].from",
+            "\"a\" is no vertex of this job",
+        ),
+    ] {
+        refused(&prometheus(kind, &members), &format!("targets[0].source.prometheus.{path}"), words);
+    }
+    let text = "targets: [ { name: a, kind: backlog, source: { prometheus: { url: \"ftp://x\", queries: { backlog: x } } } } ]";
+    refused(text, "targets[0].source.prometheus.url", "is no address");
+}

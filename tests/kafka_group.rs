@@ -330,3 +330,17 @@ fn a_kafka_group_with_its_own_fields_is_refused_where_they_contradict_each_other
     let refused = format!("{:?}", parse(&serde_json::to_vec(&twice).expect("a body"), NOW.parse().expect("a time")).expect_err("refused"));
     assert!(refused.contains("snapshot.topics[0].partitions[1].partition") && refused.contains("snapshot.topics[1].name"), "{refused}");
 }
+
+#[test]
+fn a_kafka_group_that_what_arrives_asks_to_raise_is_raised_whatever_waits() {
+    let asked = |lag: u64| {
+        advise(&json!({ "kind": "kafkaGroup", "now": NOW, "replicas": { "spec": 31 },
+            "snapshot": { "totalLag": lag, "arrivalPerSecond": 1_700.0, "processedPerSecond": 1_700.0 },
+            "policy": { "perReplicaPerSecond": 60, "max": 1000, "evenDistribution": false } }))
+    };
+    // 1,700/s at 48/s each need 36; that a backlog of ten seconds would not be gone sooner is no reason against it
+    for lag in [9_000, 17_000, 40_000] {
+        let advice = asked(lag);
+        assert!(advice.recommended >= Some(36), "{lag}: {}", said(&advice));
+    }
+}

@@ -195,11 +195,13 @@ fn by_skew(ask: &Ask<'_>, load: Load, needed: f64, judged: &mut Judged, wishes: 
     }
 }
 
-/// A raise that would not have the backlog gone sooner.
+/// A raise that would not have the backlog gone sooner. What arrives may ask for it all the same: then it is not the backlog
+/// that it is for.
 fn not_worthwhile(ask: &Ask<'_>, load: Load, why: Why, needed: f64, judged: &mut Judged) {
     let policy = ask.case.policy;
     let current = judged.current.unwrap_or(0);
-    if why != Why::CatchUp || current == 0 {
+    let arrives = load.arrival * (1.0 + policy.growth_ratio) / (policy.target_utilization * load.capacity);
+    if why != Why::CatchUp || current == 0 || ceil_count(arrives) > current {
         return;
     }
     let count = ceil_count(needed).min(policy.max).min(ask.bounds.useful.unwrap_or(Count::MAX));
