@@ -179,12 +179,16 @@ async fn snapshot(service: &Service, target: &str) -> Value {
     if status == 200 { request["snapshot"].clone() } else { Value::Null }
 }
 
-async fn once<T>(what: &str, mut look: impl AsyncFnMut() -> Result<T, Value>) -> T {
-    let limit = clock::instant() + Duration::from_secs(40);
+async fn once<T>(what: &str, look: impl AsyncFnMut() -> Result<T, Value>) -> T {
+    within(Duration::from_secs(40), what, look).await
+}
+
+async fn within<T>(time: Duration, what: &str, mut look: impl AsyncFnMut() -> Result<T, Value>) -> T {
+    let limit = clock::instant() + time;
     loop {
         match look().await {
             Ok(found) => return found,
-            Err(seen) => assert!(clock::instant() < limit, "not within 40 s: {what}: {seen}"),
+            Err(seen) => assert!(clock::instant() < limit, "not within {time:?}: {what}: {seen}"),
         }
         tokio::time::sleep(Duration::from_millis(250)).await;
     }
@@ -245,19 +249,21 @@ async fn every_map_of_the_page_gives_its_snapshot_and_an_advice_from_a_real_prom
     );
     let partitions = &exporter["topics"][0]["partitions"];
     let lag = partitions[0]["logEnd"].as_u64().unwrap() - partitions[0]["committed"].as_u64().unwrap();
-    assert!((12_000..16_000).contains(&lag), "{exporter}");
+    assert!((12_000..18_000).contains(&lag), "{exporter}");
     assert_eq!(partitions[2], json!({ "partition": 2, "logStart": 0, "logEnd": 40 }), "-1 says that nothing is committed");
     assert_eq!((&partitions[3]["committed"], &partitions[3]["logEnd"]), (&json!(90_000), &json!(40)), "a topic that was made anew is left as it is");
     assert_eq!(exporter["missing"], Value::Null, "{exporter}");
 
-    let queue = once("rates of the queue", async || {
+    // no rate is told before its window of two minutes is full; from then on it is the right one
+    let queue = within(Duration::from_secs(180), "rates of the queue", async || {
         let found = snapshot(&service, "orders-rabbitmq").await;
-        if found["missing"].is_null() && found["servedPerSecond"].as_f64().is_some_and(|rate| (rate - 300.0).abs() < 15.0) { Ok(found) } else { Err(found) }
+        if found["missing"].is_null() && found["servedPerSecond"].is_number() { Ok(found) } else { Err(found) }
     })
     .await;
+    near(&queue["servedPerSecond"], 300.0, 0.05);
     near(&queue["arrivalPerSecond"], 330.0, 0.05);
     assert_eq!(queue["inFlight"], 40, "{queue}");
-    assert!((12_000..15_000).contains(&queue["backlog"].as_u64().unwrap()), "{queue}");
+    assert!((12_000..22_000).contains(&queue["backlog"].as_u64().unwrap()), "{queue}");
 
     let subscription = once("a whole reading of the subscription", async || {
         let found = snapshot(&service, "orders-stackdriver").await;

@@ -64,7 +64,7 @@ pub fn assemble(map: &PrometheusMap, answers: &[Result<Vec<Series>, SourceError>
         // when all failed alike the failure is of the server, and says when to ask again
         return Err(match first_error.filter(|_| answers.iter().all(Result::is_err)) {
             Some(error) => SourceError { retry_after: answers.iter().filter_map(|answer| answer.as_ref().err()?.retry_after).max(), ..error.clone() },
-            None => SourceError::new(FailureKind::NotFound, format!("no field is known: {}", notes.list().join("; "))),
+            None => SourceError::new(FailureKind::NotFound, format!("no field is known: {}", notes.first())),
         });
     }
     let (snapshot, unknown) = tree.close(&map.required);
@@ -217,6 +217,13 @@ impl Notes {
         };
         let expected = if expected.is_empty() { String::new() } else { format!(": {expected}") };
         self.of_queries.push(format!("{} ({came} from `{query}`{expected})", field.key));
+    }
+
+    /// The first few, for a sentence.
+    fn first(&self) -> String {
+        const FEW: usize = 3;
+        let few: Vec<&str> = self.of_queries.iter().chain(&self.others).take(FEW).map(String::as_str).collect();
+        format!("{}{}", few.join("; "), and_more((self.of_queries.len() + self.others.len()).saturating_sub(FEW)))
     }
 
     fn list(&self) -> Vec<String> {
