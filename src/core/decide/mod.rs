@@ -46,8 +46,8 @@ pub struct Judged {
     pub hold: Vec<Reason>,
     /// Why nothing may be raised: more will not help.
     pub no_raise: Vec<Reason>,
-    /// True where one replica is started from zero whatever says that more will not help.
-    pub starts_one: bool,
+    /// So many replicas help whatever says that more will not.
+    pub always_helps: Count,
     /// Why nothing may be lowered.
     pub no_lower: Vec<Reason>,
     /// What is worth saying whatever comes out.
@@ -104,7 +104,7 @@ impl Judged {
             why: Vec::new(),
             hold: Vec::new(),
             no_raise: Vec::new(),
-            starts_one: false,
+            always_helps: 0,
             no_lower: missing.map(|missing| Reason::IncompleteReading { missing: Names(missing.to_vec()) }).into_iter().collect(),
             notices: Vec::new(),
             partitions: None,
@@ -367,9 +367,10 @@ fn hysteresis(ladder: &mut Ladder, current: Count, wish: f64, policy: &Policy) {
 /// Takes back a change that must not be made. Returns true when that is why nothing differs.
 fn blocked(judged: &mut Judged, ladder: &mut Ladder, current: Count, reasons: &mut Vec<Reason>) -> bool {
     let mut blocks = Vec::new();
-    if judged.starts_one && current == 0 && ladder.value > 0 && !judged.no_raise.is_empty() {
-        // of nobody one more always helps: what is stuck, hot or leased can only be told once someone is there
-        ladder.to(LimitCode::Held, 1, 1.0);
+    if current < judged.always_helps && ladder.value > current && !judged.no_raise.is_empty() {
+        // of nobody one more helps: what is stuck, hot or leased can only be told once someone is there
+        let most = ladder.value.min(judged.always_helps);
+        ladder.to(LimitCode::Held, most, as_f64(most));
     } else if ladder.value > current {
         blocks.append(&mut judged.no_raise);
     } else if ladder.value < current {

@@ -55,7 +55,7 @@ pub fn settle(case: &Case<'_>, mut wishes: Vec<Wish>, shown: Shown, missing: imp
         judged.why.insert(0, Reason::ScaleFromZero { demand: Num(shown.backlog.unwrap_or(0.0)) });
     }
     judged.wish = Some(wish);
-    judged.starts_one = true;
+    judged.always_helps = 1;
     true
 }
 

@@ -81,7 +81,7 @@ fn judge(case: &Case<'_>, series: &Series<BacklogSnapshot>, reading: &BacklogSna
     }
     broken_rollout(case, judged);
 
-    effect(case, series, reading, demand, trust, judged);
+    effect(case, series, demand, trust, judged);
     let shown = Shown { backlog: demand.backlog, arrival: demand.arrival, in_flight: reading.in_flight.unwrap_or(0), is_traffic: judged.active == Some(true) };
     let missing = || {
         if demand.missing.is_empty() {
@@ -115,7 +115,7 @@ fn window_not_full(case: &Case<'_>, series: &Series<BacklogSnapshot>) -> Option<
 }
 
 /// What the last raise has brought, where each count is known and work stands in line.
-fn effect(case: &Case<'_>, series: &Series<BacklogSnapshot>, reading: &BacklogSnapshot, demand: &Demand, trust: &Trust, judged: &mut Judged) {
+fn effect(case: &Case<'_>, series: &Series<BacklogSnapshot>, demand: &Demand, trust: &Trust, judged: &mut Judged) {
     let stands = |backlog: Option<f64>, served: f64| backlog.is_some_and(|backlog| backlog > served * STANDS_SECONDS);
     let seen = |count: Option<Count>, served: Option<f64>, backlog: Option<f64>, at: Timestamp| {
         let capacity_per_second = served.filter(|served| *served > 0.0 && stands(backlog, *served))?;
