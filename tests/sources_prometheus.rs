@@ -44,11 +44,14 @@ fn many(rows: &[(Value, &str)]) -> Reply {
     Reply::Vector(rows.iter().map(|(labels, value)| (labels.clone(), (*value).to_owned())).collect())
 }
 
+/// The form and the headers of a question.
+type Asked = (BTreeMap<String, String>, HeaderMap);
+
 /// A server that knows some expressions, and what it was asked.
 #[derive(Clone, Default)]
 struct Server {
     replies: Arc<BTreeMap<String, Reply>>,
-    asked: Arc<Mutex<Vec<(BTreeMap<String, String>, HeaderMap)>>>,
+    asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Server {
@@ -144,7 +147,7 @@ async fn a_flat_snapshot_is_one_batch_of_forms_at_one_moment() {
     let asked = server.asked();
     let times: std::collections::BTreeSet<&String> = asked.iter().map(|(form, _)| &form["time"]).collect();
     assert_eq!(times.len(), 1, "{times:?}");
-    let now = loadline::engine::clock::now().as_millisecond() as f64 / 1000.0;
+    let now = loadline::engine::clock::now().duration_since(jiff::Timestamp::UNIX_EPOCH).as_secs_f64();
     let time: f64 = times.first().expect("a time").parse().expect("seconds");
     assert!((now - time).abs() < 60.0, "{time} is not now, {now}");
     for (form, headers) in &asked {
