@@ -1,6 +1,6 @@
 //! The configuration: what is valid, and that everything that is not is told at once, by path.
 
-#![expect(clippy::expect_used, reason = "a test fails by panicking")]
+#![expect(clippy::indexing_slicing, clippy::expect_used, reason = "a test fails by panicking")]
 
 use loadline::config::kafka::{KafkaGroupName, KafkaLogin, KafkaTls, Mechanism};
 use loadline::config::{Configuration, ExternalMetricsConfig, FlinkJobName, LeaseConfig, ReplicasConfig, SourceConfig, parse};

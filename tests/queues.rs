@@ -1,6 +1,6 @@
 //! Queues of any kind: what one reading more, or the same reading again, tells.
 
-#![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use loadline::core::advice::{Advice, Outcome};
 use loadline::core::reasons::ReasonCode;
