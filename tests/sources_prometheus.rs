@@ -147,7 +147,7 @@ async fn a_flat_snapshot_is_one_batch_of_forms_at_one_moment() {
     let asked = server.asked();
     let times: std::collections::BTreeSet<&String> = asked.iter().map(|(form, _)| &form["time"]).collect();
     assert_eq!(times.len(), 1, "{times:?}");
-    let now = loadline::engine::clock::now().duration_since(jiff::Timestamp::UNIX_EPOCH).as_secs_f64();
+    let now = loadline::engine::clock::now().duration_since(Timestamp::UNIX_EPOCH).as_secs_f64();
     let time: f64 = times.first().expect("a time").parse().expect("seconds");
     assert!((now - time).abs() < 60.0, "{time} is not now, {now}");
     for (form, headers) in &asked {
