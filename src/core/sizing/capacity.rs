@@ -98,7 +98,7 @@ pub fn of_members(members: &[Worked]) -> Option<Capacity> {
 }
 
 /// A capacity that was measured at some time. Where more is seen now than was measured then, the measure has been proved
-/// wrong: what is seen is a lower bound. After [`BELIEVED_SECONDS`] it is one as well, since databases, code and data
+/// wrong: what is seen is a lower bound. After six hours it is one as well, since databases, code and data
 /// change, and a single slow hour would else be paid for ever.
 #[must_use]
 pub fn remembered(per_replica: f64, at: Timestamp, seen_now: Option<f64>, now: Timestamp) -> Option<Capacity> {

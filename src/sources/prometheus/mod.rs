@@ -6,7 +6,7 @@
 //! same JSON that a caller would post, and the same parser judges it, so a kind needs nothing of its own here.
 //!
 //! Why not a client library: it would bring an HTTP client of its own past the guarded one. Unknown is never zero: see
-//! [`assemble`]. At start nothing is remembered, and nothing later on either. Source: Prometheus' HTTP API.
+//! `assemble`. At start nothing is remembered, and nothing later on either. Source: Prometheus' HTTP API.
 
 mod assemble;
 mod value;

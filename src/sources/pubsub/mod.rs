@@ -3,7 +3,7 @@
 //!
 //! The points are asked for as they were written, without aligners: an aligner that does not fit the kind of a metric gives
 //! numbers that look right (a gauge aligned as a delta is near zero while 900,000 messages wait). Gauges give their newest
-//! value, deltas what was counted over [`RATE_SECONDS`]. What is published is what was acknowledged plus what the backlog
+//! value, deltas what was counted over two minutes. What is published is what was acknowledged plus what the backlog
 //! grew by: the topic's own counter knows neither filters nor other subscriptions.
 //!
 //! `observedAt` is the time of the newest point of `num_undelivered_messages`, minutes before it can be read. No point at

@@ -12,8 +12,8 @@
 //! - Without a valid number, without such a target, or in another namespace the list is empty, at which an HPA holds. It is
 //!   never a zero.
 //! - A selector that fits several targets is refused: an HPA adds up what it gets. Also this makes it hold.
-//! - Answers come from memory alone. What goes over the network is the question who may read ([`access`]), which is
-//!   kept for seconds, and, in the background, whom to believe ([`front_proxy`]).
+//! - Answers come from memory alone. What goes over the network is the question who may read (`access`), which is
+//!   kept for seconds, and, in the background, whom to believe (`front_proxy`).
 //!
 //! A cluster has one server for this API. This one never claims it: whoever runs the cluster creates the `APIService`, and
 //! `loadline check --kubernetes` says who has it.
